@@ -1,0 +1,54 @@
+# Every target sets up what it needs: a machine with Python >=3.10 (with venv) and make is enough.
+# Versions are those of constraints.txt; PYTHON chooses the interpreter for a new environment.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format types layers check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## make .venv with the exact versions of constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("dynamodb-outbox needs Python 3.10 or later, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@echo "installing into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[local,cli,dev]'
+	@touch $@
+
+demo: $(READY) ## orders, events and faults, end to end, beside two dual writes (ARGS="--orders 200 --seed 7")
+	@$(BIN)/outbox demo $(ARGS)
+
+test: $(READY) ## the tests, with branch coverage of src (at least 95 %)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+lint: $(READY) ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(READY) ## rewrite the code in the project's format
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+types: $(READY) ## strict type check of src and tests
+	@$(BIN)/mypy
+
+layers: $(READY) ## imports go down only
+	@$(BIN)/lint-imports
+
+check: lint types layers test ## everything that a change must pass
+
+bench: $(READY) ## ratios against a named rival, in the same run
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

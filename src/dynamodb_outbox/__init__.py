@@ -1,0 +1,1 @@
+"""Commit a change and its domain events in one DynamoDB write."""
