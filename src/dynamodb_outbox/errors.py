@@ -1,0 +1,295 @@
+"""Every error that this library raises on purpose.
+
+One root, `OutboxError`. An error carries its facts as attributes, so that a program need not read its text; the text
+names what is wrong, where, and what to do next. `retryable` says whether the same call may be made again and can
+succeed: a program decides by that attribute, never by a list of classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "ActionFailure",
+    "AmbiguousKey",
+    "CommitConflict",
+    "CommitFailed",
+    "CommitThrottled",
+    "CommitUnknown",
+    "ConditionFailed",
+    "ConfigurationError",
+    "DuplicateAction",
+    "EmptyTransaction",
+    "EventTooLarge",
+    "IdempotencyMismatch",
+    "ImageMissing",
+    "InvalidAction",
+    "InvalidEvent",
+    "InvalidRecord",
+    "InvalidValue",
+    "ItemTooLarge",
+    "LimitExceeded",
+    "MissingKey",
+    "NestedTransaction",
+    "OutboxError",
+    "ReservedName",
+    "TransactionClosed",
+    "TransactionTooLarge",
+    "UnconditionalPut",
+]
+
+
+class OutboxError(Exception):
+    """The root of every error of this library."""
+
+    retryable: bool = False
+
+
+class ConfigurationError(OutboxError):
+    """An argument of a constructor, or a setting, cannot work as given."""
+
+
+# --- building a transaction -------------------------------------------------------------------------------------------
+
+
+class InvalidAction(OutboxError):
+    """An action cannot be built from these arguments: `action` names it, `reason` says why."""
+
+    def __init__(self, action: str, reason: str) -> None:
+        self.action = action
+        self.reason = reason
+        super().__init__(f"{action}: {reason}")
+
+
+class UnconditionalPut(InvalidAction):
+    """A put without a condition would replace whatever is there; say which of the two is meant."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            action,
+            "a put without a condition replaces whatever is there. Say what must hold (if_absent=True, if_exists=True, "
+            "if_version=n or condition=), or overwrite=True to replace it on purpose.",
+        )
+
+
+class DuplicateAction(InvalidAction):
+    """Two actions of one transaction touch the same item; DynamoDB takes one action per item."""
+
+    def __init__(self, action: str, first: str) -> None:
+        self.first = first
+        super().__init__(action, f"this transaction already touches the item ({first}). Merge the two into one action.")
+
+
+class ReservedName(InvalidAction):
+    """An item's key lies in the name space of the library's own records (`prefix`)."""
+
+    def __init__(self, action: str, prefix: str) -> None:
+        self.prefix = prefix
+        super().__init__(
+            action,
+            f"keys that start with {prefix!r} belong to the outbox's own records. Use another key, or another "
+            "Layout(prefix=...).",
+        )
+
+
+class InvalidValue(OutboxError):
+    """A value cannot be stored or published unchanged: `path` says where it sits, `reason` why not."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class InvalidEvent(OutboxError):
+    """An event cannot be emitted as given: `field` names the argument, `reason` what is wrong with it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        self.reason = reason
+        super().__init__(f"emit: {field} {reason}")
+
+
+class AmbiguousKey(OutboxError):
+    """Several partitions are written and the event does not say which of them orders it."""
+
+    def __init__(self, event_type: str, partitions: Sequence[str]) -> None:
+        self.event_type = event_type
+        self.partitions = tuple(partitions)
+        super().__init__(
+            f"event {event_type!r}: the transaction writes {len(self.partitions)} partitions "
+            f"({', '.join(map(repr, self.partitions))}). Pass emit(..., key=...) to say which one orders the event."
+        )
+
+
+class MissingKey(OutboxError):
+    """Nothing is written, so an event of the transaction has no key to be ordered by."""
+
+    def __init__(self, event_type: str) -> None:
+        self.event_type = event_type
+        super().__init__(
+            f"event {event_type!r}: the transaction writes nothing that could give the event its key. "
+            "Pass emit(..., key=...)."
+        )
+
+
+class EmptyTransaction(OutboxError):
+    """The transaction has neither an action nor an event."""
+
+    def __init__(self) -> None:
+        super().__init__("the transaction is empty: put, update, delete, check or emit something before it ends.")
+
+
+class TransactionClosed(OutboxError):
+    """The transaction was committed or left already: `operation` came too late."""
+
+    def __init__(self, operation: str, state: str) -> None:
+        self.operation = operation
+        self.state = state
+        super().__init__(f"{operation}: this transaction is {state}. Open a new one with outbox.transaction().")
+
+
+class NestedTransaction(OutboxError):
+    """The same transaction object was entered a second time."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a transaction is entered once and does not nest: pass the outer one (tx) to the code that adds to it, "
+            "or open another with outbox.transaction()."
+        )
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+class LimitExceeded(OutboxError):
+    """Something is larger than AWS takes: `what` it is, its `size` and the `limit`, in `unit`."""
+
+    def __init__(self, what: str, size: int, limit: int, unit: str, advice: str) -> None:
+        self.what = what
+        self.size = size
+        self.limit = limit
+        self.unit = unit
+        super().__init__(f"{what}: {size:,} {unit}, {size - limit:,} over the limit of {limit:,}. {advice}")
+
+
+class EventTooLarge(LimitExceeded):
+    """The published form of an event is larger than `max_event_bytes`."""
+
+
+class ItemTooLarge(LimitExceeded):
+    """An item is larger than DynamoDB stores."""
+
+
+class TransactionTooLarge(LimitExceeded):
+    """A transaction has more actions, or more bytes, than DynamoDB takes."""
+
+
+# --- commit -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ActionFailure:
+    """Why one action of a cancelled transaction stopped it.
+
+    `index` is its place in the request; `action` names it (`put orders {'pk': 'ORDER#1', 'sk': 'META'}`); `code` and
+    `message` are DynamoDB's; `item` is the item as it was, in Python values, or None when there was none.
+    """
+
+    index: int
+    action: str
+    code: str
+    message: str = ""
+    item: Mapping[str, Any] | None = None
+
+    def __str__(self) -> str:
+        found = f" (the item is {dict(self.item)!r})" if self.item else ""
+        return f"{self.action}: {self.code}{': ' + self.message if self.message else ''}{found}"
+
+
+class CommitFailed(OutboxError):
+    """DynamoDB refused the transaction, and nothing of it was written. `failures` names the actions at fault."""
+
+    advice = "Nothing was written."
+
+    def __init__(self, failures: Sequence[ActionFailure], *, detail: str = "") -> None:
+        self.failures = tuple(failures)
+        said = "; ".join(map(str, self.failures)) or detail or "no reason was given"
+        super().__init__(f"{said}. {self.advice}")
+
+
+class ConditionFailed(CommitFailed):
+    """A condition did not hold, so nothing was written. `failures[i].action` and `.item`: which, and what was there."""
+
+    advice = "Nothing was written: read the item again and decide anew."
+
+
+class CommitConflict(CommitFailed):
+    """Another transaction kept holding the same items for the whole time budget. Nothing was written."""
+
+    retryable = True
+    advice = "Nothing was written: commit() may be called again."
+
+
+class CommitThrottled(CommitFailed):
+    """DynamoDB kept throttling for the whole time budget. Nothing was written."""
+
+    retryable = True
+    advice = "Nothing was written: commit() may be called again; look at the table's capacity."
+
+
+class CommitUnknown(OutboxError):
+    """No answer said whether the transaction was committed, within the time budget.
+
+    `token` is the ClientRequestToken of every attempt, `reason` the last error. Calling `commit()` on the same
+    transaction goes on with the same request and never commits twice; so does running the command again with the same
+    idempotency_key.
+    """
+
+    retryable = True
+
+    def __init__(self, token: str, reason: str) -> None:
+        self.token = token
+        self.reason = reason
+        super().__init__(
+            f"whether the transaction was committed is unknown ({reason}; token {token}). Call commit() again on the "
+            "same transaction, or run the command again with the same idempotency_key: neither commits twice."
+        )
+
+
+class IdempotencyMismatch(OutboxError):
+    """This idempotency_key was used for a command with other content."""
+
+    def __init__(self, idempotency_key: str) -> None:
+        self.idempotency_key = idempotency_key
+        super().__init__(
+            f"idempotency_key {idempotency_key!r} was used before for a command with other content. Nothing was "
+            "written: use a new key for a new command."
+        )
+
+
+# --- reading records --------------------------------------------------------------------------------------------------
+
+
+class InvalidRecord(OutboxError):
+    """A stored record cannot be read as events: `where` is its key, `reason` what is wrong with it."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        self.reason = reason
+        super().__init__(f"record {where}: {reason}")
+
+
+class ImageMissing(OutboxError):
+    """A stream record has no NewImage: the stream's view type does not carry what the relay publishes."""
+
+    def __init__(self, view_type: str) -> None:
+        self.view_type = view_type
+        super().__init__(
+            f"the stream's view type is {view_type}, so its records do not carry the item. The relay needs NEW_IMAGE "
+            "or NEW_AND_OLD_IMAGES; a view type cannot be changed: disable the stream and enable it with the right one."
+        )

@@ -1,0 +1,134 @@
+"""The values that everything stands on: identifiers, events, layouts, the system's clock and entropy."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.event import Event
+from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
+from dynamodb_outbox.layout import RECORD_ATTRIBUTES, Layout
+
+entropy = st.binary(min_size=ENTROPY_BYTES, max_size=ENTROPY_BYTES)
+milliseconds = st.integers(0, 2**48 - 1)
+
+
+@given(milliseconds, entropy)
+def test_an_id_is_a_uuid_of_version_7_that_carries_its_time(unix_ms: int, random: bytes) -> None:
+    """Version and variant bits are those of RFC 9562, and the first 48 bits are the time."""
+    made = uuid.UUID(uuid7(unix_ms, random))
+    assert (made.version, made.variant) == (7, uuid.RFC_4122)
+    assert made.int >> 80 == unix_ms
+
+
+@given(milliseconds, milliseconds, entropy, entropy)
+def test_ids_sort_by_time(first: int, second: int, one: bytes, other: bytes) -> None:
+    """As text, an identifier made in an earlier millisecond comes first."""
+    if first < second:
+        assert uuid7(first, one) < uuid7(second, other)
+
+
+@given(entropy, entropy)
+def test_every_random_bit_but_the_spare_ones_reaches_the_id(one: bytes, other: bytes) -> None:
+    """Two ids of one millisecond are equal only when the 74 bits that are used are equal."""
+    drawn = [int.from_bytes(bits, "big") for bits in (one, other)]
+    used = [(bits >> 68, bits & ((1 << 62) - 1)) for bits in drawn]
+    assert (uuid7(1, one) == uuid7(1, other)) == (used[0] == used[1])
+
+
+@pytest.mark.parametrize(("unix_ms", "random"), [(-1, b"0" * 10), (2**48, b"0" * 10), (1, b"0" * 9), (1, b"0" * 11)])
+def test_an_id_from_bad_input_is_refused(unix_ms: int, random: bytes) -> None:
+    """A time or entropy out of range is an error, never a malformed identifier."""
+    with pytest.raises(ValueError, match=r"must be|needed"):
+        uuid7(unix_ms, random)
+
+
+def test_event_data_keeps_every_digit() -> None:
+    """Whole numbers come back as int, others as Decimal with the digits that were written."""
+    event = Event(
+        id="1",
+        type="t",
+        source="s",
+        payload='{"a":1.10,"b":12345678901234567890,"c":1E+3}',
+        time=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    )
+    assert event.data == {"a": Decimal("1.10"), "b": 12345678901234567890, "c": Decimal(1000)}
+    assert str(event.data["a"]) == "1.10"
+
+
+def test_events_compare_by_value_whether_their_data_was_read_or_not() -> None:
+    """Reading `data` changes nothing about an event."""
+    one, other = (
+        Event(id="1", type="t", source="s", payload="{}", time=datetime(2026, 1, 1, tzinfo=timezone.utc))
+        for _ in range(2)
+    )
+    assert one.data == {}
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pk": "id"},
+        {"sk": "type"},
+        {"ttl": "state"},
+        {"pk": ""},
+        {"pk": "x", "sk": "x"},
+        {"version": "pk"},
+        {"version": ""},
+        {"ttl": "sk"},
+        {"prefix": ""},
+        {"guard_prefix": ""},
+        {"index_shards": 0},
+        {"index_shards": 1001},
+        {"published_for": timedelta(0)},
+        {"guard_for": timedelta(seconds=59)},
+    ],
+)
+def test_a_layout_that_cannot_work_is_refused(arguments: dict[str, Any]) -> None:
+    """The error names the argument at fault."""
+    with pytest.raises(ConfigurationError) as caught:
+        Layout(**arguments)
+    assert any(name.split("_")[0] in str(caught.value) for name in arguments)
+
+
+def test_a_layout_takes_other_names() -> None:
+    """Key, version and TTL attributes may be called otherwise."""
+    layout = Layout(pk="PK", sk="SK", version="v", ttl="ttl", index_shards=1000)
+    assert (layout.pk, layout.sk, layout.version, layout.ttl) == ("PK", "SK", "v", "ttl")
+    assert "expires_at" not in RECORD_ATTRIBUTES
+
+
+def test_the_system_clock_agrees_with_datetime() -> None:
+    """Wall-clock time is epoch milliseconds, and the monotonic one advances over a wait."""
+    clock = SystemClock()
+    assert abs(clock.now_ms() - datetime.now(timezone.utc).timestamp() * 1000) < 60_000
+    before = clock.monotonic_ms()
+    clock.sleep_ms(5)
+    clock.sleep_ms(-1)
+    assert clock.monotonic_ms() - before >= 4
+
+
+def test_entropy_repeats_nothing_after_a_fork() -> None:
+    """A child process draws other bytes than its parent: nothing is buffered in the process."""
+    source = SystemEntropy()
+    source.bytes(8)
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write_end, source.bytes(16))
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        assert pipe.read() != source.bytes(16)
+    assert 0 <= source.unit() < 1
