@@ -29,6 +29,7 @@ __all__ = [
     "ImageMissing",
     "InvalidAction",
     "InvalidEvent",
+    "InvalidMessage",
     "InvalidRecord",
     "InvalidValue",
     "ItemTooLarge",
@@ -40,6 +41,7 @@ __all__ = [
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",
+    "UnhandledEvent",
 ]
 
 
@@ -207,8 +209,8 @@ class ActionFailure:
     item: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
-        found = f" (the item is {dict(self.item)!r})" if self.item else ""
-        return f"{self.action}: {self.code}{': ' + self.message if self.message else ''}{found}"
+        # Without the item: errors are logged, and a log is no place for data.
+        return f"{self.action}: {self.code}{': ' + self.message if self.message else ''}"
 
 
 class CommitFailed(OutboxError):
@@ -292,4 +294,26 @@ class ImageMissing(OutboxError):
         super().__init__(
             f"the stream's view type is {view_type}, so its records do not carry the item. The relay needs NEW_IMAGE "
             "or NEW_AND_OLD_IMAGES; a view type cannot be changed: disable the stream and enable it with the right one."
+        )
+
+
+class InvalidMessage(OutboxError):
+    """A delivered message cannot be read as an event: `where` names the message, `reason` says what is wrong with it."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        self.reason = reason
+        super().__init__(f"message {where}: {reason}")
+
+
+class UnhandledEvent(OutboxError):
+    """A consumer was given an event that none of its functions takes."""
+
+    def __init__(self, event_type: str, consumer: str) -> None:
+        self.event_type = event_type
+        self.consumer = consumer
+        super().__init__(
+            f"consumer {consumer!r} has no function for {event_type!r} events. Add one with @inbox.on({event_type!r}), or "
+            "narrow the rule that feeds the queue: what is not handled goes back to the queue and, in the end, to its "
+            "dead-letter queue."
         )
