@@ -298,7 +298,7 @@ class ImageMissing(OutboxError):
 
 
 class InvalidMessage(OutboxError):
-    """A delivered message cannot be read as an event: `where` names the message, `reason` says what is wrong with it."""
+    """A delivered message cannot be read as an event: `where` names the message, `reason` says what is wrong."""
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
@@ -313,7 +313,7 @@ class UnhandledEvent(OutboxError):
         self.event_type = event_type
         self.consumer = consumer
         super().__init__(
-            f"consumer {consumer!r} has no function for {event_type!r} events. Add one with @inbox.on({event_type!r}), or "
-            "narrow the rule that feeds the queue: what is not handled goes back to the queue and, in the end, to its "
-            "dead-letter queue."
+            f"consumer {consumer!r} has no function for {event_type!r} events. Add one with @inbox.on({event_type!r}), "
+            "or narrow the rule that feeds the queue: what is not handled goes back to the queue and, in the end, to "
+            "its dead-letter queue."
         )

@@ -1,0 +1,1 @@
+"""Ratios against a named rival, measured in the same run: `make bench`."""
