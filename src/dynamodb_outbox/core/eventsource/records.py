@@ -1,0 +1,52 @@
+"""A stream record as the event source sees it: its place in the shard, its age, its size, and the body it hands on.
+
+Sequence numbers are decimal strings of varying length. As text "9" comes after "10", so they are compared as numbers
+everywhere; the text is kept, because that is what AWS wants back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["StreamRecord", "stream_record"]
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """One record of a shard.
+
+    `body` is the record in the JSON form that Lambda hands to a function; `number` its sequence number, for comparing;
+    `arrived_ms` when it was written (epoch milliseconds; AWS rounds to seconds); `size` the bytes of the body as JSON.
+    """
+
+    sequence_number: str
+    number: int
+    arrived_ms: int
+    size: int
+    body: Mapping[str, Any]
+
+
+def stream_record(body: Mapping[str, Any]) -> StreamRecord:
+    """Read what the event source needs from a record in Lambda's JSON form.
+
+    Raises InvalidRecord when the sequence number or the creation time is missing or malformed.
+    """
+    change = body.get("dynamodb")
+    where = str(body.get("eventID", "without an eventID"))
+    if not isinstance(change, dict):
+        raise InvalidRecord(where, "it has no 'dynamodb' part, so it is no DynamoDB stream record")
+    text = change.get("SequenceNumber")
+    if not isinstance(text, str) or not text.isdecimal():
+        raise InvalidRecord(where, f"its SequenceNumber is {text!r}, not a decimal string")
+    created = change.get("ApproximateCreationDateTime")
+    if not isinstance(created, (int, float)):
+        raise InvalidRecord(where, f"its ApproximateCreationDateTime is {created!r}, not a number of epoch seconds")
+    size = len(json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+    return StreamRecord(text, int(text), int(created * 1000), size, body)

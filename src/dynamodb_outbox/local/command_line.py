@@ -1,0 +1,61 @@
+"""What the two event sources have in common as programs: their arguments, their signals, their errors."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.local.client import REGION
+from dynamodb_outbox.local.function import FunctionProcess, function_environment
+from dynamodb_outbox.local.lifeline import end_with_parent
+from dynamodb_outbox.local.stop import StopFlag, stop_on_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["common_arguments", "function_process", "run_until_stopped"]
+
+
+def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
+    """Return a parser with the arguments that every event source takes."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("--endpoint", required=True, metavar="URL", help="the engine, for the source and the function")
+    parser.add_argument("--account", required=True, metavar="DIGITS", help="12 digits, used as the access key")
+    parser.add_argument("--region", default=REGION)
+    parser.add_argument("--handler", required=True, metavar="MODULE:ATTRIBUTE", help="the function")
+    parser.add_argument("--function-name", default="local-function", help="what its context says")
+    parser.add_argument("--timeout-ms", type=int, default=3_000, metavar="N", help="of one invocation (3000)")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="the function's environment, repeatable"
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE", help="append a JSON line for everything that happens")
+    parser.add_argument("--exit-with-parent", action="store_true", help="end at once when standard input ends")
+    return parser
+
+
+def function_process(options: argparse.Namespace) -> FunctionProcess:
+    """Return the function that the common arguments name, with AWS pointing at the engine."""
+    extra = dict(setting.partition("=")[::2] for setting in options.env)
+    return FunctionProcess(
+        options.handler,
+        timeout_ms=options.timeout_ms,
+        name=options.function_name,
+        environment=function_environment(options.endpoint, options.account, region=options.region, extra=extra),
+    )
+
+
+def run_until_stopped(options: argparse.Namespace, run: Callable[[StopFlag], None]) -> int:
+    """Run with SIGTERM and SIGINT asking to stop; return the exit status, with an error of the library on stderr."""
+    if options.exit_with_parent:
+        end_with_parent(sys.stdin.fileno())
+    try:
+        with stop_on_signals(signal.SIGTERM, signal.SIGINT) as stop:
+            run(stop)
+    except (OutboxError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- a program's message to its user
+        return 1
+    return 0

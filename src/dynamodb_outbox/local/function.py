@@ -1,0 +1,250 @@
+"""A function in a process of its own, run the way Lambda runs one.
+
+It is loaded once and called many times, one invocation at a time. It has a time-out that is kept by SIGKILL, whatever
+the code is doing. An exception leaves the process as it is; a death or a time-out makes the next invocation start a new
+one. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
+
+The child joins this process's group, so that ending the group ends both, and does not react to SIGINT and SIGTERM:
+whether to finish the invocation is this process's decision. `dynamodb_outbox.local.lifeline` ends it when this process
+is gone. `dynamodb_outbox.local.function_worker` is its program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.local.lifeline import Lifeline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+__all__ = ["Function", "FunctionProcess", "function_environment"]
+
+HEADER = struct.Struct("!I")
+_CLOSE_GRACE_S = 2.0
+
+
+class Function(Protocol):
+    """What an event source invokes."""
+
+    def invoke(self, event: Mapping[str, Any]) -> Answer:
+        """Run the function on `event`, to its end."""
+        ...
+
+
+class FunctionProcess:
+    """The function `handler` (`module:attribute`, importable in the child), called as `attribute(event, context)`.
+
+    timeout_ms           an invocation that takes longer is ended by SIGKILL
+    init_timeout_ms      the same for importing the module (Lambda: 10 s)
+    name, memory_limit_in_mb   what the context says; the memory is not limited
+    environment          the child's, in full; None: this process's own
+
+    Nothing is started before the first invocation. Use it as a context manager, or call `close`. Raises
+    ConfigurationError for a handler that is not of the form `module:attribute`, or a time-out below 1 ms.
+    """
+
+    def __init__(
+        self,
+        handler: str,
+        *,
+        timeout_ms: int = 3_000,
+        init_timeout_ms: int = 10_000,
+        name: str = "local-function",
+        memory_limit_in_mb: int = 128,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        module, _, attribute = handler.partition(":")
+        if not module or not attribute:
+            raise ConfigurationError(f"handler {handler!r}: module:attribute is wanted, like shop.relay:handler")
+        if timeout_ms < 1 or init_timeout_ms < 1:
+            raise ConfigurationError(f"timeout_ms={timeout_ms}, init_timeout_ms={init_timeout_ms}: at least 1 ms")
+        self._handler = handler
+        self._timeout_ms = timeout_ms
+        self._init_timeout_ms = init_timeout_ms
+        self._name = name
+        self._memory_limit_in_mb = memory_limit_in_mb
+        self._environment = environment
+        self._one_at_a_time = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._lifeline: Lifeline | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def invoke(self, event: Mapping[str, Any]) -> Responded | FunctionFailed:
+        """Run the function on `event` (JSON) and return its answer, or why there is none.
+
+        The names of failures are Lambda's: `Sandbox.Timedout`, `Runtime.ExitError` (the process died),
+        `Runtime.ImportModuleError`, `Runtime.HandlerNotFound`, `Runtime.MarshalError` (the answer is not JSON), and the
+        class of an exception that the function raised. Raises TypeError or ValueError for an event that is not JSON.
+        """
+        text = json.dumps(event, allow_nan=False)
+        with self._one_at_a_time:
+            if (failure := self._ready()) is not None:
+                return failure
+            deadline = time.monotonic() + self._timeout_ms / 1000
+            # The clock of `time.monotonic` is the same in all processes of a machine, and no one can set it.
+            head = json.dumps({"request_id": str(uuid.uuid4()), "deadline": deadline})
+            reply = self._exchange([head.encode(), text.encode()], deadline, self._timeout_ms)
+            if isinstance(reply, FunctionFailed):
+                return reply
+            if "error" in reply:
+                return FunctionFailed(reply["error"]["type"], reply["error"]["message"])
+            return Responded(reply["answer"])
+
+    def close(self) -> None:
+        """End the child: at once when it is idle. May be repeated; a later invocation starts a new one."""
+        if self._process is None:
+            return
+        if self._socket is not None:
+            self._socket.close()  # the end of the child's input: it leaves by itself
+            self._socket = None
+        try:
+            self._process.wait(_CLOSE_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._reap()
+
+    def __enter__(self) -> FunctionProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ready(self) -> FunctionFailed | None:
+        """Have a child that has loaded the function; why not, if that failed."""
+        if self._process is not None and self._process.poll() is None:
+            return None
+        self._reap()
+        self._start()
+        deadline = time.monotonic() + self._init_timeout_ms / 1000
+        reply = self._exchange([], deadline, self._init_timeout_ms)
+        if isinstance(reply, FunctionFailed):
+            return reply
+        if "error" in reply:
+            self.close()
+            return FunctionFailed(reply["error"]["type"], reply["error"]["message"])
+        return None
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._lifeline = Lifeline()
+        self._socket = ours
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter and arguments
+                [
+                    *(sys.executable, "-u", "-m", "dynamodb_outbox.local.function_worker", self._handler),
+                    *("--socket", str(theirs.fileno()), "--lifeline", str(self._lifeline.child_fd)),
+                    *("--name", self._name, "--memory", str(self._memory_limit_in_mb)),
+                ],
+                env=None if self._environment is None else dict(self._environment),
+                pass_fds=(theirs.fileno(), self._lifeline.child_fd),
+                stdin=subprocess.DEVNULL,
+            )
+        self._lifeline.started()
+
+    def _exchange(self, frames: list[bytes], deadline: float, timeout_ms: int) -> dict[str, Any] | FunctionFailed:
+        """Send frames and read one; a child that is late or dead is gone afterwards."""
+        assert self._socket is not None  # noqa: S101 -- set by _start, which every path here went through
+        try:
+            for frame in frames:
+                self._socket.settimeout(_remaining(deadline))
+                self._socket.sendall(HEADER.pack(len(frame)) + frame)
+            size = HEADER.unpack(_receive(self._socket, HEADER.size, deadline))[0]
+            reply: dict[str, Any] = json.loads(_receive(self._socket, size, deadline))
+        except TimeoutError:
+            self._process_kill()
+            return FunctionFailed("Sandbox.Timedout", f"{self._handler} took longer than {timeout_ms / 1000:g} s")
+        except ConnectionError:
+            return FunctionFailed("Runtime.ExitError", f"the process of {self._handler} {self._how_it_ended()}")
+        return reply
+
+    def _how_it_ended(self) -> str:
+        assert self._process is not None  # noqa: S101 -- set by _start
+        try:
+            code = self._process.wait(_CLOSE_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process_kill()
+            return "closed its connection"
+        self._reap()
+        return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+
+    def _process_kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+        self._reap()
+
+    def _reap(self) -> None:
+        """Forget a child that is dead or dying."""
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._lifeline is not None:
+            self._lifeline.cut()
+            self._lifeline = None
+
+
+def function_environment(
+    endpoint: str, account: str, *, region: str = "us-east-1", extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return this process's environment with AWS pointing at a local engine, and nowhere else.
+
+    Every AWS variable and every proxy setting of this process is left out; the configuration files are not read either.
+    `extra` is added last.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AWS_") and not name.lower().endswith("_proxy")
+    }
+    return {
+        **kept,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        **(extra or {}),
+    }
+
+
+def _remaining(deadline: float) -> float:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+def _receive(connection: socket.socket, size: int, deadline: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        connection.settimeout(_remaining(deadline))
+        part = connection.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            raise ConnectionResetError
+        parts += part
+    return bytes(parts)

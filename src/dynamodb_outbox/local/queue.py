@@ -1,0 +1,267 @@
+r"""The local event source for a queue: what Lambda does between SQS and a function, on this machine.
+
+Messages are received, handed to the function as Lambda's SQS event, and deleted when the function is done with them.
+A message that is not deleted comes back after the queue's visibility time-out, so nothing has to be remembered here:
+dying at any point delivers messages again and loses none. Partial answers are read as for streams, the identifier being
+the message id.
+
+    python -m dynamodb_outbox.local.queue --endpoint http://127.0.0.1:4566 --account 000000000001 --queue invoices \
+        --handler shop.billing:lambda_handler --deliveries deliveries.jsonl
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dynamodb_outbox.adapters.system import SystemClock
+from dynamodb_outbox.core.eventsource.answers import Answer, Reported, Responded, reported_failures
+from dynamodb_outbox.errors import ConfigurationError, OutboxError
+from dynamodb_outbox.local.client import REGION, local_client
+from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.local.function import Function
+    from dynamodb_outbox.local.stop import StopFlag
+    from dynamodb_outbox.ports import Clock
+
+__all__ = ["QueueRefused", "QueueSource", "QueueUnavailable", "lambda_record", "main"]
+
+_log = logging.getLogger(__name__)
+
+MAX_BATCH = 10  # [BC] messages of one ReceiveMessage
+_WAIT_S = 1
+_UNAVAILABLE_PAUSE_S = 0.5
+_SERVER_ERROR = 500
+
+
+class QueueRefused(OutboxError):
+    """The queue does not exist, or may not be read: `code` is AWS's."""
+
+    def __init__(self, queue: str, code: str, reason: str) -> None:
+        self.queue = queue
+        self.code = code
+        self.reason = reason
+        super().__init__(f"queue {queue}: {code}: {reason}. Create the queue, or correct its name")
+
+
+class QueueUnavailable(OutboxError):
+    """The queue gave no answer. The same call may be made again."""
+
+    retryable = True
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the queue cannot be reached at the moment: {reason}")
+
+
+class SqsClient(Protocol):
+    """What is used of boto3's `sqs` client."""
+
+    def receive_message(self, **request: Any) -> Any:
+        """ReceiveMessage."""
+        ...
+
+    def delete_message_batch(self, **request: Any) -> Any:
+        """DeleteMessageBatch."""
+        ...
+
+
+@dataclass
+class QueueSource:
+    """Drives `function` from the queue at `url` until `stop` is set.
+
+    batch_size                   messages of one invocation, 1 to 10
+    report_batch_item_failures   read `batchItemFailures` from the answer (FunctionResponseTypes)
+    deliveries                   gets an entry for each message before it is handed over: messageId, body, received_ms
+    journal                      gets an entry for each thing that happens
+
+    Raises ConfigurationError for another batch size.
+    """
+
+    client: SqsClient
+    url: str
+    arn: str
+    function: Function
+    stop: StopFlag
+    batch_size: int = MAX_BATCH
+    report_batch_item_failures: bool = True
+    region: str = REGION
+    deliveries: Journal = field(default_factory=lambda: Journal(None))
+    journal: Journal = field(default_factory=lambda: Journal(None))
+    clock: Clock = field(default_factory=SystemClock)
+    _outage: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= MAX_BATCH:
+            raise ConfigurationError(f"QueueSource(batch_size={self.batch_size}): 1 to {MAX_BATCH}.")
+
+    def run(self) -> None:
+        """Receive and invoke until stopped. A queue that cannot be reached is tried again for ever.
+
+        Raises QueueRefused, and what the function's `invoke` raises.
+        """
+        self._say("started", pid=os.getpid(), queue=self.url)
+        while not self.stop.is_set():
+            self._step_or_wait()
+        self._say("stopped")
+
+    def _step_or_wait(self) -> None:
+        try:
+            self.step()
+        except QueueUnavailable as error:
+            if not self._outage:
+                _log.warning("%s; trying again until it can", error)
+                self._say("unavailable", reason=error.reason)
+            self._outage = True
+            self.stop.wait(_UNAVAILABLE_PAUSE_S)
+        else:
+            self._outage = False
+
+    def step(self) -> int:
+        """Receive one batch and see it through; return its size. Raises QueueRefused, QueueUnavailable."""
+        answer = self._call(
+            self.client.receive_message,
+            MaxNumberOfMessages=self.batch_size,
+            WaitTimeSeconds=_WAIT_S,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        messages = answer.get("Messages", [])
+        if not messages:
+            return 0
+        for message in messages:
+            self.deliveries.write(messageId=message["MessageId"], body=message["Body"], received_ms=self.clock.now_ms())
+        event = {"Records": [lambda_record(message, self.arn, self.region) for message in messages]}
+        reported = self._judge(self.function.invoke(event), [message["MessageId"] for message in messages])
+        self._say("answered", messages=len(messages), failed=len(reported.failed), whole_batch=reported.whole)
+        if not reported.whole:
+            self._delete([message for message in messages if message["MessageId"] not in reported.failed])
+        return len(messages)
+
+    def _judge(self, answer: Answer, message_ids: list[str]) -> Reported:
+        if not isinstance(answer, Responded):
+            return Reported(whole=str(answer))
+        if not self.report_batch_item_failures:
+            return Reported()
+        return reported_failures(answer.payload, frozenset(message_ids))
+
+    def _delete(self, messages: list[dict[str, Any]]) -> None:
+        if not messages:
+            return
+        entries = [
+            {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]} for place, message in enumerate(messages)
+        ]
+        answer = self._call(self.client.delete_message_batch, Entries=entries)
+        for failure in answer.get("Failed", []):
+            # Not tried again: the message comes back by itself, which is what "at least once" means.
+            _log.warning("a message was not deleted and will come again: %s", failure.get("Code"))
+            self._say("not_deleted", messageId=messages[int(failure["Id"])]["MessageId"], code=failure.get("Code"))
+
+    def _call(self, operation: Any, **request: Any) -> Any:
+        try:
+            return operation(QueueUrl=self.url, **request)
+        except ClientError as error:
+            details = error.response.get("Error", {})
+            code, message = str(details.get("Code", "")), str(details.get("Message", ""))
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            if "Throttl" in code or status >= _SERVER_ERROR:
+                raise QueueUnavailable(f"{code}: {message}") from error
+            raise QueueRefused(self.url, code, message) from error
+        except BotoCoreError as error:
+            raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
+
+    def _say(self, event: str, **facts: Any) -> None:
+        self.journal.write(event=event, at_ms=self.clock.now_ms(), **facts)
+
+
+def lambda_record(message: Mapping[str, Any], arn: str, region: str) -> dict[str, Any]:
+    """Return a message of ReceiveMessage, as boto3 reads it, as a record of Lambda's SQS event."""
+    record = {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": dict(message.get("Attributes", {})),
+        "messageAttributes": {name: _attribute(value) for name, value in message.get("MessageAttributes", {}).items()},
+        "md5OfBody": message["MD5OfBody"],
+        "eventSource": "aws:sqs",
+        "eventSourceARN": arn,
+        "awsRegion": region,
+    }
+    if "MD5OfMessageAttributes" in message:
+        record["md5OfMessageAttributes"] = message["MD5OfMessageAttributes"]
+    return record
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    form: dict[str, Any] = {"stringListValues": [], "binaryListValues": [], "dataType": value["DataType"]}
+    if "StringValue" in value:
+        form["stringValue"] = value["StringValue"]
+    if "BinaryValue" in value:
+        form["binaryValue"] = base64.b64encode(value["BinaryValue"]).decode("ascii")
+    return form
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run as a program; return its exit status: 0 when it was asked to stop."""
+    options = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    return run_until_stopped(options, lambda stop: _run(options, stop))
+
+
+def _run(options: argparse.Namespace, stop: StopFlag) -> None:
+    sqs = local_client("sqs", options.endpoint, account=options.account, region=options.region)
+    url, arn = _find(sqs, options.queue)
+    with (
+        function_process(options) as function,
+        Journal(options.log) as journal,
+        Journal(options.deliveries) as deliveries,
+    ):
+        QueueSource(
+            client=sqs,
+            url=url,
+            arn=arn,
+            function=function,
+            stop=stop,
+            batch_size=options.batch_size,
+            report_batch_item_failures=not options.ignore_batch_item_failures,
+            region=options.region,
+            deliveries=deliveries,
+            journal=journal,
+        ).run()
+
+
+def _find(sqs: Any, queue: str) -> tuple[str, str]:
+    try:
+        url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise QueueRefused(queue, str(details.get("Code", "")), str(details.get("Message", ""))) from None
+    except BotoCoreError as error:
+        raise QueueUnavailable(str(error)) from None
+    return str(url), str(answer["Attributes"]["QueueArn"])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = common_arguments("dynamodb_outbox.local.queue", "Run a function on an SQS queue, as Lambda does.")
+    parser.add_argument("--queue", required=True, help="its name")
+    parser.add_argument("--batch-size", type=int, default=MAX_BATCH, metavar="N", help="1 to 10")
+    parser.add_argument("--ignore-batch-item-failures", action="store_true")
+    parser.add_argument("--deliveries", type=Path, metavar="FILE", help="append a JSON line for each message received")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+r"""The local event source: what Lambda does between a DynamoDB stream and a function, on this machine.
+
+The decisions are those of `core.eventsource`; here are the effects, and their order: the checkpoint moves only after
+the function answered. Dying between the two delivers records again, and never skips one. One invocation at a time,
+shards in the order of their lineage. SIGTERM lets the invocation in progress end, keeps the checkpoint and leaves.
+
+    python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000001 --table shop \
+        --handler shop.relay:handler --checkpoint shop.checkpoint
+
+The log (`--log`) has one JSON object a line, each with `event` and `at_ms`: started, invoking, answered, checkpoint,
+discarded, gap, unavailable, alive (every 10 s), stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, StreamUnavailable, stream_arn
+from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
+from dynamodb_outbox.core.eventsource.config import MappingConfig
+from dynamodb_outbox.core.eventsource.filters import compile_filters
+from dynamodb_outbox.core.eventsource.lineage import readable
+from dynamodb_outbox.core.eventsource.machine import ShardMachine
+from dynamodb_outbox.core.eventsource.records import stream_record
+from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
+from dynamodb_outbox.local.client import local_client
+from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from dynamodb_outbox.local.function import Function
+    from dynamodb_outbox.local.stop import StopFlag
+    from dynamodb_outbox.ports import Clock, Entropy
+
+__all__ = ["EventSource", "main"]
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_POLL_INTERVAL_MS = 100  # Lambda polls 4 times a second [DDG]; locally somebody is waiting
+_UNAVAILABLE_PAUSE_MS = 500
+_ALIVE_EVERY_MS = 10_000
+
+
+@dataclass
+class _Lane:
+    """One shard that is being read."""
+
+    shard_id: str
+    reader: ShardReader
+    machine: ShardMachine
+    exhausted: bool = False  # no more records will come
+    wake_at_ms: int | None = None
+
+
+@dataclass
+class EventSource:
+    """Drives `function` from `stream`, as `config` says, until `stop` is set.
+
+    `last_record_ms` is when a record was last seen (epoch milliseconds, None: never): a source that is alive and sees
+    nothing, though records are written, is a source that has lost its place.
+    """
+
+    stream: DynamoDbStream
+    function: Function
+    checkpoint: CheckpointFile
+    stop: StopFlag
+    config: MappingConfig = field(default_factory=MappingConfig)
+    poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS
+    journal: Journal = field(default_factory=lambda: Journal(None))
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    last_record_ms: int | None = None
+    _lanes: dict[str, _Lane] = field(default_factory=dict)
+    _outage: bool = False
+    _sign_ms: int = 0
+
+    def run(self) -> None:
+        """Poll and invoke until stopped.
+
+        A stream that cannot be reached is tried again for ever. Raises StreamMissing and StreamRefused, and what the
+        function's `invoke` raises.
+        """
+        self._say("started", pid=os.getpid(), stream=self.stream.arn, checkpoint_discarded=self.checkpoint.discarded)
+        while not self.stop.is_set():
+            try:
+                busy = self.step()
+            except StreamUnavailable as error:
+                self._unavailable(error)
+                continue
+            self._outage = False
+            self._alive()
+            if not busy:
+                self.stop.wait(self._pause_ms() / 1000)
+        self._say("stopped", last_record_ms=self.last_record_ms)
+
+    def step(self) -> bool:
+        """Look at every readable shard once; return whether there was anything to do."""
+        if not self._lanes:
+            self._discover()
+        busy = False
+        for lane in list(self._lanes.values()):
+            if not self.stop.is_set():
+                busy = self._visit(lane) or busy
+        return busy
+
+    def _discover(self) -> None:
+        listed = {shard.shard_id: shard.parent_id for shard in self.stream.shards()}
+        for shard_id in readable(listed, self.checkpoint.finished()):
+            if shard_id not in self._lanes:
+                after = self.checkpoint.position(shard_id).after
+                reader = self.stream.open(shard_id, after=after)
+                self._lanes[shard_id] = _Lane(shard_id, reader, ShardMachine(self.config, checkpoint=after))
+        self.checkpoint.forget_all_but(set(listed))
+
+    def _visit(self, lane: _Lane) -> bool:
+        now_ms = self.clock.now_ms()
+        page = lane.reader.read() if lane.machine.wants_records and not lane.exhausted else Page()
+        if page.gap is not None:
+            _log.warning("shard %s: records after %s may have been trimmed unread", lane.shard_id, page.gap.after)
+            self._say("gap", shard=lane.shard_id, after=page.gap.after)
+        if page.records:
+            self.last_record_ms = now_ms
+        commands = lane.machine.read([stream_record(body) for body in page.records], now_ms)
+        if page.closed:
+            lane.exhausted = True
+            commands += lane.machine.close(now_ms)
+        invoked = self._carry_out(lane, commands)
+        if lane.exhausted and lane.machine.drained:
+            self._finish(lane)
+            return True
+        return bool(page.records) or invoked
+
+    def _carry_out(self, lane: _Lane, commands: Sequence[Command]) -> bool:
+        """Do what the machine says, and what it says to the answers; return whether the function was invoked."""
+        todo = list(commands)
+        invoked = False
+        lane.wake_at_ms = None
+        while todo:
+            command = todo.pop(0)
+            if isinstance(command, Checkpoint):
+                self.checkpoint.keep(lane.shard_id, Position(command.sequence_number))
+                self._say("checkpoint", shard=lane.shard_id, sequence_number=command.sequence_number)
+            elif isinstance(command, Discard):
+                self._discarded(lane, command)
+            elif isinstance(command, WaitUntil):
+                lane.wake_at_ms = command.at_ms
+            elif not self.stop.is_set():
+                invoked = True
+                todo += self._invoke(lane, command)
+        return invoked
+
+    def _invoke(self, lane: _Lane, command: Invoke) -> list[Command]:
+        started_ms = self.clock.now_ms()
+        batch = {
+            "shard": lane.shard_id,
+            "attempt": command.attempt,
+            "records": len(command.records),
+            "start": command.records[0].sequence_number,
+            "end": command.records[-1].sequence_number,
+            "iterator_age_ms": max(0, started_ms - command.records[-1].arrived_ms),
+        }
+        self._say("invoking", **batch)
+        answer = self.function.invoke({"Records": [record.body for record in command.records]})
+        now_ms = self.clock.now_ms()
+        commands = lane.machine.answered(answer, now_ms, self.entropy.unit())
+        verdict = lane.machine.last_verdict
+        if verdict is not None:
+            self._say(
+                "answered", **batch, took_ms=now_ms - started_ms, outcome=verdict.outcome.value, reason=verdict.reason
+            )
+        return commands
+
+    def _discarded(self, lane: _Lane, command: Discard) -> None:
+        _log.warning(
+            "shard %s: %d records from %s to %s discarded after %d invocations: %s",
+            *(lane.shard_id, len(command.records), command.start, command.end),
+            *(command.invocations, command.condition.value),
+        )
+        self._say(
+            "discarded",
+            shard=lane.shard_id,
+            condition=command.condition.value,
+            start=command.start,
+            end=command.end,
+            records=len(command.records),
+            invocations=command.invocations,
+        )
+
+    def _finish(self, lane: _Lane) -> None:
+        """Leave a shard that is done, and look for its children."""
+        self.checkpoint.keep(lane.shard_id, Position(lane.machine.checkpoint, finished=True))
+        del self._lanes[lane.shard_id]
+        self._discover()
+
+    def _pause_ms(self) -> int:
+        """Until the next poll, or the first point in time that a shard waits for."""
+        now_ms = self.clock.now_ms()
+        waits = [lane.wake_at_ms - now_ms for lane in self._lanes.values() if lane.wake_at_ms is not None]
+        return max(1, min([self.poll_interval_ms, *waits]))
+
+    def _unavailable(self, error: StreamUnavailable) -> None:
+        if not self._outage:
+            _log.warning("%s; trying again until it can", error)
+            self._say("unavailable", reason=error.reason)
+        self._outage = True
+        self.stop.wait(_UNAVAILABLE_PAUSE_MS / 1000)
+
+    def _alive(self) -> None:
+        """Leave a sign of life in the log now and then, with the time of the last record."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._sign_ms >= _ALIVE_EVERY_MS:
+            self._sign_ms = now_ms
+            self._say("alive", last_record_ms=self.last_record_ms)
+
+    def _say(self, event: str, **facts: Any) -> None:
+        self.journal.write(event=event, at_ms=self.clock.now_ms(), **facts)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run as a program; return its exit status: 0 when it was asked to stop."""
+    options = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    return run_until_stopped(options, lambda stop: _run(options, stop))
+
+
+def _run(options: argparse.Namespace, stop: StopFlag) -> None:
+    config = MappingConfig(
+        batch_size=options.batch_size,
+        batching_window_ms=options.batching_window_ms,
+        filters=compile_filters(*options.filter),
+        maximum_retry_attempts=options.maximum_retry_attempts,
+        maximum_record_age_s=options.maximum_record_age_s,
+        bisect_on_error=options.bisect,
+        report_batch_item_failures=not options.ignore_batch_item_failures,
+        retry_base_ms=options.retry_base_ms,
+        retry_cap_ms=options.retry_cap_ms,
+    )
+    tables = local_client("dynamodb", options.endpoint, account=options.account, region=options.region)
+    streams = local_client("dynamodbstreams", options.endpoint, account=options.account, region=options.region)
+    arn = stream_arn(tables, options.table)
+    with function_process(options) as function, Journal(options.log) as journal:
+        EventSource(
+            stream=DynamoDbStream(streams, arn),
+            function=function,
+            checkpoint=CheckpointFile(options.checkpoint, arn),
+            stop=stop,
+            config=config,
+            poll_interval_ms=options.poll_interval_ms,
+            journal=journal,
+        ).run()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = common_arguments(
+        "dynamodb_outbox.local.source", "Run a function on a table's DynamoDB stream, as Lambda does."
+    )
+    parser.add_argument("--table", required=True)
+    parser.add_argument("--checkpoint", required=True, type=Path, metavar="FILE", help="how far it got")
+    parser.add_argument("--filter", action="append", default=[], metavar="JSON", help="a filter pattern, repeatable")
+    parser.add_argument("--bisect", action="store_true", help="split a batch that failed")
+    parser.add_argument(
+        "--ignore-batch-item-failures", action="store_true", help="as without ReportBatchItemFailures on the mapping"
+    )
+    defaults = MappingConfig()
+    for name, default, meaning in (
+        ("batch-size", defaults.batch_size, "records of one invocation"),
+        ("batching-window-ms", defaults.batching_window_ms, "how long to gather a batch"),
+        ("maximum-retry-attempts", defaults.maximum_retry_attempts, "-1: for ever"),
+        ("maximum-record-age-s", defaults.maximum_record_age_s, "-1: any age"),
+        ("retry-base-ms", defaults.retry_base_ms, "pause after the first failure"),
+        ("retry-cap-ms", defaults.retry_cap_ms, "the longest pause"),
+        ("poll-interval-ms", DEFAULT_POLL_INTERVAL_MS, "when nothing is new"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{meaning} ({default})")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

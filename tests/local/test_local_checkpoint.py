@@ -1,0 +1,146 @@
+"""The checkpoint file, the journal and the stop flag: what the event sources keep and heed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dynamodb_outbox.local.checkpoint import CheckpointCorrupt, CheckpointFile, Position
+from dynamodb_outbox.local.journal import Journal
+from dynamodb_outbox.local.stop import StopFlag, stop_on_signals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STREAM = "arn:aws:dynamodb:us-east-1:000000000001:table/shop/stream/1"
+
+
+def test_without_a_file_every_shard_starts_at_the_beginning(tmp_path: Path) -> None:
+    """Nothing was done yet; nothing is written by looking."""
+    checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
+    assert checkpoint.position("s1") == Position(None, finished=False)
+    assert checkpoint.finished() == frozenset()
+    assert not list(tmp_path.iterdir())
+
+
+def test_positions_survive_the_process(tmp_path: Path) -> None:
+    """What was kept is read again, shard by shard, and no temporary file is left."""
+    first = CheckpointFile(tmp_path / "cp", STREAM)
+    first.keep("s1", Position("9"))
+    first.keep("s1", Position("10", finished=True))
+    first.keep("s2", Position(None))
+    again = CheckpointFile(tmp_path / "cp", STREAM)
+    assert again.position("s1") == Position("10", finished=True)
+    assert again.position("s2") == Position()
+    assert again.finished() == {"s1"}
+    assert [path.name for path in tmp_path.iterdir()] == ["cp"]
+
+
+def test_a_crash_while_writing_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is replaced as a whole: half a write never becomes the checkpoint."""
+    checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
+    checkpoint.keep("s1", Position("9"))
+
+    def full(_fd: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.keep("s1", Position("10"))
+    assert CheckpointFile(tmp_path / "cp", STREAM).position("s1") == Position("9")
+
+
+def test_a_file_of_another_stream_counts_as_empty(tmp_path: Path) -> None:
+    """After the table was made again its numbers mean nothing: start over, and say so."""
+    CheckpointFile(tmp_path / "cp", STREAM).keep("s1", Position("9"))
+    other = CheckpointFile(tmp_path / "cp", STREAM + "2")
+    assert other.discarded
+    assert other.position("s1") == Position()
+
+
+def test_shards_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    """The file does not grow with every shard there ever was."""
+    checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
+    checkpoint.keep("old", Position("9", finished=True))
+    checkpoint.forget_all_but({"new"})
+    checkpoint.keep("new", Position("1"))
+    assert set(json.loads((tmp_path / "cp").read_text())["shards"]) == {"new"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"format": 2}',
+        json.dumps({"format": 1, "stream": STREAM}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": 5}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "x", "finished": False}}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "1"}}}),
+    ],
+)
+def test_a_corrupted_file_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:
+    """It is never taken for an empty one, nor overwritten: the error names it and the way out."""
+    path = tmp_path / "cp"
+    path.write_text(content)
+    with pytest.raises(CheckpointCorrupt, match="Remove it to start again") as caught:
+        CheckpointFile(path, STREAM)
+    assert caught.value.path == path
+    assert str(path) in str(caught.value)
+    assert path.read_text() == content
+
+
+def test_a_journal_appends_whole_lines(tmp_path: Path) -> None:
+    """Entries of two journals on one file stand one after the other, as they were written."""
+    path = tmp_path / "log"
+    with Journal(path) as one, Journal(path) as two:
+        one.write(event="a", text="ä\n")
+        two.write(event="b", lone="\ud800")
+        one.write(event="c")
+    one.close()
+    lines = path.read_bytes().decode("utf-8", "surrogatepass").splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["a", "b", "c"]
+    assert json.loads(lines[0])["text"] == "ä\n"
+
+
+def test_a_journal_to_nowhere_writes_nothing() -> None:
+    """Without a path entries are dropped on purpose."""
+    with Journal(None) as journal:
+        journal.write(event="a")
+
+
+def test_a_stop_wakes_whoever_waits() -> None:
+    """Setting the flag ends a wait at once, and later waits do not begin."""
+    flag = StopFlag()
+    try:
+        assert not flag.wait(0.01)
+        timer = threading.Timer(0.05, flag.set)
+        timer.start()
+        started = time.monotonic()
+        assert flag.wait(30)
+        timer.join()
+        flag.set()
+        assert flag.wait(30)
+        assert time.monotonic() - started < 10
+    finally:
+        flag.close()
+
+
+def test_a_signal_asks_to_stop_and_the_old_handler_returns() -> None:
+    """Inside the block the signal sets the flag, even while it is waited for; afterwards all is as before."""
+    before = signal.getsignal(signal.SIGUSR1)
+    with stop_on_signals(signal.SIGUSR1) as stop:
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        assert stop.wait(30)
+        timer.join()
+        assert stop.is_set()
+    assert signal.getsignal(signal.SIGUSR1) is before

@@ -1,0 +1,321 @@
+"""A function in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from processes import gone, state
+
+from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.local.function import FunctionProcess, function_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+HANDLERS = """
+    import os, signal, stat, sys, time
+
+    calls = 0
+
+    def echo(event, context):
+        return event
+
+    def count(event, context):
+        global calls
+        calls += 1
+        return [calls, os.getpid()]
+
+    def talk(event, context):
+        print("to standard output", flush=True)
+        os.write(1, b"\\x00\\x00\\x00\\x02{}")
+        print("to standard error", file=sys.stderr)
+        return "heard"
+
+    def about(event, context):
+        before = context.get_remaining_time_in_millis()
+        time.sleep(0.05)
+        return {
+            "remaining": [before, context.get_remaining_time_in_millis()],
+            "id": context.aws_request_id,
+            "name": context.function_name,
+            "arn": context.invoked_function_arn,
+            "memory": context.memory_limit_in_mb,
+            "logs": [context.log_group_name, context.log_stream_name],
+        }
+
+    def raises(event, context):
+        raise LookupError("nothing here")
+
+    def leaves(event, context):
+        sys.exit(3)
+
+    def dies(event, context):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hangs_up(event, context):
+        for fd in range(3, 64):
+            try:
+                if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                    os.close(fd)
+            except OSError:
+                pass
+        time.sleep(60)
+
+    def sleeps(event, context):
+        time.sleep(60)
+
+    def unserialisable(event, context):
+        return object()
+
+    def not_a_number(event, context):
+        return float("nan")
+
+    def signals(event, context):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "still here"
+
+    value = 5
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., FunctionProcess]]:
+    """Start functions of the module above; all are ended with the test."""
+    (tmp_path / "handlers.py").write_text(textwrap.dedent(HANDLERS))
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    started: list[FunctionProcess] = []
+
+    def start(function_name: str, **options: Any) -> FunctionProcess:
+        handler = function_name if ":" in function_name else f"handlers:{function_name}"
+        function = FunctionProcess(handler, environment={**os.environ, "PYTHONPATH": str(tmp_path)}, **options)
+        started.append(function)
+        return function
+
+    yield start
+    for function in started:
+        function.close()
+
+
+def test_an_answer_comes_back_as_it_was_returned(start: Callable[..., FunctionProcess]) -> None:
+    """Events and answers travel as JSON, of any size."""
+    event = {"Records": [{"text": "ä\u2028", "big": "x" * 3_000_000}], "none": None}
+    assert start("echo").invoke(event) == Responded(event)
+
+
+def test_the_process_is_kept_between_invocations(start: Callable[..., FunctionProcess]) -> None:
+    """The module is loaded once; its state lives on, as in a warm Lambda."""
+    function = start("count")
+    first, second = function.invoke({}), function.invoke({})
+    assert isinstance(first, Responded)
+    assert isinstance(second, Responded)
+    assert (first.payload[0], second.payload[0]) == (1, 2)
+    assert first.payload[1] == second.payload[1] == function.pid
+
+
+def test_what_the_function_prints_cannot_touch_the_protocol(
+    start: Callable[..., FunctionProcess], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Output goes to this process's own, and the answer is the answer."""
+    assert start("talk").invoke({}) == Responded("heard")
+    output = capfd.readouterr()
+    assert "to standard output" in output.out
+    assert "to standard error" in output.err
+
+
+def test_the_context_says_what_lambdas_says(start: Callable[..., FunctionProcess]) -> None:
+    """The remaining time falls and starts below the time-out; every invocation has an id of its own."""
+    function = start("about", timeout_ms=5_000, name="relay", memory_limit_in_mb=256)
+    first, second = function.invoke({}), function.invoke({})
+    assert isinstance(first, Responded)
+    assert isinstance(second, Responded)
+    before, after = first.payload["remaining"]
+    assert after + 45 <= before <= 5_000
+    assert first.payload["id"] != second.payload["id"]
+    assert (first.payload["name"], first.payload["memory"]) == ("relay", "256")
+    assert first.payload["arn"].endswith(":function:relay")
+    assert first.payload["logs"] == ["/aws/lambda/relay", "local"]
+
+
+def test_an_exception_fails_the_invocation_and_keeps_the_process(
+    start: Callable[..., FunctionProcess], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The failure carries the exception's class and text; its traceback is on standard error."""
+    function = start("raises")
+    assert function.invoke({}) == FunctionFailed("LookupError", "nothing here")
+    pid = function.pid
+    assert function.invoke({}) == FunctionFailed("LookupError", "nothing here")
+    assert function.pid == pid
+    assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["unserialisable", "not_a_number"])
+def test_an_answer_that_is_not_json_fails_the_invocation(start: Callable[..., FunctionProcess], name: str) -> None:
+    """What cannot be sent as JSON is an error, and not an empty success."""
+    failure = start(name).invoke({})
+    assert isinstance(failure, FunctionFailed)
+    assert failure.kind == "Runtime.MarshalError"
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("leaves", "status 3"), ("dies", "signal 9"), ("hangs_up", "closed its connection")]
+)
+def test_a_death_fails_the_invocation_and_the_next_one_has_a_new_process(
+    start: Callable[..., FunctionProcess], name: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the process goes, the invocation fails with the reason, and the function can be invoked again."""
+    monkeypatch.setattr("dynamodb_outbox.local.function._CLOSE_GRACE_S", 1.0)
+    function = start(name)
+    failures = [function.invoke({}) for _ in range(2)]
+    for failure in failures:
+        assert isinstance(failure, FunctionFailed)
+        assert failure.kind == "Runtime.ExitError"
+        assert how in failure.message
+
+
+def test_a_time_out_is_kept_by_sigkill(start: Callable[..., FunctionProcess]) -> None:
+    """A function that takes too long is gone when the failure is reported."""
+    function = start("sleeps", timeout_ms=300)
+    started = time.monotonic()
+    pids = []
+
+    def watch() -> None:
+        time.sleep(0.2)
+        pids.append(function.pid)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    failure = function.invoke({})
+    watcher.join()
+    assert isinstance(failure, FunctionFailed)
+    assert failure.kind == "Sandbox.Timedout"
+    assert "0.3 s" in failure.message
+    assert time.monotonic() - started < 10
+    assert function.pid is None
+
+
+def test_a_child_that_died_while_idle_is_replaced_without_a_failure(start: Callable[..., FunctionProcess]) -> None:
+    """Nothing was lost with it, so nobody need hear of it."""
+    function = start("count")
+    function.invoke({})
+    assert function.pid is not None
+    os.kill(function.pid, signal.SIGKILL)
+    assert gone(function.pid)
+    answer = function.invoke({})
+    assert isinstance(answer, Responded)
+    assert answer.payload[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        ("no_such_module:handler", "Runtime.ImportModuleError"),
+        ("broken:handler", "Runtime.ImportModuleError"),
+        ("handlers:nothing", "Runtime.HandlerNotFound"),
+        ("handlers:value", "Runtime.HandlerNotFound"),
+        ("slow:handler", "Sandbox.Timedout"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_fails_every_invocation(
+    start: Callable[..., FunctionProcess], handler: str, kind: str
+) -> None:
+    """Loading is tried again at each invocation, and its failure says what is wrong."""
+    function = start(handler, init_timeout_ms=1_000 if handler.startswith("slow") else 20_000)
+    failures = [function.invoke({}) for _ in range(2)]
+    assert [failure.kind for failure in failures if isinstance(failure, FunctionFailed)] == [kind] * 2
+    assert function.pid is None
+
+
+def test_the_child_does_not_react_to_interrupts(start: Callable[..., FunctionProcess]) -> None:
+    """Ctrl-C at a terminal reaches the whole group; whether to finish is the parent's decision."""
+    assert start("signals").invoke({}) == Responded("still here")
+
+
+def test_an_event_that_is_not_json_is_the_callers_mistake(start: Callable[..., FunctionProcess]) -> None:
+    """It is raised here, and no process is harmed."""
+    with pytest.raises(TypeError):
+        start("echo").invoke({"x": object()})
+
+
+@pytest.mark.parametrize(
+    ("handler", "options"),
+    [("handlers", {}), (":x", {}), ("x:", {}), ("x:y", {"timeout_ms": 0}), ("x:y", {"init_timeout_ms": 0})],
+)
+def test_a_handler_or_time_out_that_cannot_work_is_refused(handler: str, options: dict[str, Any]) -> None:
+    """The error comes from the constructor, before anything is started."""
+    with pytest.raises(ConfigurationError):
+        FunctionProcess(handler, **options)
+
+
+def test_close_ends_the_child_and_may_be_repeated(start: Callable[..., FunctionProcess]) -> None:
+    """After close there is no process; leaving the context closes, too."""
+    function = start("count")
+    function.close()
+    with function:
+        function.invoke({})
+        pid = function.pid
+    assert pid is not None
+    assert state(pid) == ""
+    function.close()
+
+
+def test_close_does_not_wait_for_ever(start: Callable[..., FunctionProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that does not leave by itself is ended by SIGKILL."""
+    monkeypatch.setattr("dynamodb_outbox.local.function._CLOSE_GRACE_S", 0.2)
+    function = start("count")
+    function.invoke({})
+    assert function.pid is not None
+    os.kill(function.pid, signal.SIGSTOP)
+    function.close()
+    assert function.pid is None
+
+
+def test_the_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    """SIGKILL of the parent, in the middle of an invocation, ends the child, too."""
+    program = """
+        import os, sys, threading, time
+        from dynamodb_outbox.local.function import FunctionProcess
+        function = FunctionProcess("child:handler", environment=dict(os.environ), timeout_ms=60_000)
+        function.invoke({})
+    """
+    (tmp_path / "child.py").write_text(
+        "import os, time\ndef handler(event, context):\n    print(os.getpid(), flush=True)\n    time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    with parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert state(child) != ""
+        parent.kill()
+        parent.wait()
+        assert gone(child)
+
+
+def test_the_environment_points_at_the_engine_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No AWS setting and no proxy of this machine reaches the function; the rest does, and extras come last."""
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
+    monkeypatch.setenv("HTTPS_PROXY", "http://192.0.2.1")
+    monkeypatch.setenv("SHOP_MODE", "test")
+    made = function_environment("http://127.0.0.1:1", "000000000001", extra={"AWS_REGION": "eu-west-1", "X": "y"})
+    assert made["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert made["AWS_ACCESS_KEY_ID"] == "000000000001"
+    assert made["AWS_REGION"] == "eu-west-1"
+    assert made["AWS_CONFIG_FILE"] == os.devnull
+    assert (made["SHOP_MODE"], made["X"]) == ("test", "y")
+    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "HTTPS_PROXY"} & made.keys()

@@ -1,0 +1,387 @@
+"""The local event source: a stream, a function, a checkpoint, and what must hold when any of them fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_streams import ARN, FakeStreams, page, refusal
+
+from dynamodb_outbox.adapters.streams import DynamoDbStream, StreamRefused
+from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
+from dynamodb_outbox.core.eventsource.config import MappingConfig
+from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
+from dynamodb_outbox.local.journal import Journal
+from dynamodb_outbox.local.provision import create_table
+from dynamodb_outbox.local.source import EventSource, main
+from dynamodb_outbox.local.stop import StopFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from conftest import Account
+
+READ_ANSWERS = MappingConfig(report_batch_item_failures=True, retry_base_ms=1, retry_cap_ms=1)
+
+
+class Recorder:
+    """A function that notes the batches it gets and answers from a script, then with success."""
+
+    def __init__(self, *answers: Answer | Callable[[], Answer]) -> None:
+        self.answers = list(answers)
+        self.batches: list[list[str]] = []
+
+    def invoke(self, event: Mapping[str, Any]) -> Answer:
+        """Note the batch and answer."""
+        self.batches.append([record["dynamodb"]["SequenceNumber"] for record in event["Records"]])
+        answer = self.answers.pop(0) if self.answers else Responded(None)
+        return answer() if callable(answer) else answer
+
+
+@pytest.fixture
+def stop() -> Iterator[StopFlag]:
+    """Return a flag that nobody has set."""
+    flag = StopFlag()
+    yield flag
+    flag.close()
+
+
+def shards(*listed: tuple[str, str | None]) -> dict[str, Any]:
+    """Return an answer of DescribeStream."""
+    entries = [
+        {"ShardId": shard} if parent is None else {"ShardId": shard, "ParentShardId": parent}
+        for shard, parent in listed
+    ]
+    return {"StreamDescription": {"Shards": entries}}
+
+
+def run_until(source: EventSource, done: Callable[[], bool]) -> None:
+    """Step until the condition holds, for at most 10 s."""
+    deadline = time.monotonic() + 10
+    while not done() and time.monotonic() < deadline:
+        source.step()
+    assert done()
+
+
+def events(path: Path, kind: str) -> list[dict[str, Any]]:
+    """Return the entries of a log of one kind."""
+    return [entry for line in path.read_text().splitlines() if (entry := json.loads(line))["event"] == kind]
+
+
+def test_the_checkpoint_is_kept_after_the_answer_and_not_before(tmp_path: Path, stop: StopFlag) -> None:
+    """While the function runs the file still has the old position: dying there delivers the batch again."""
+    path = tmp_path / "cp"
+    seen: list[Position] = []
+
+    def look() -> Answer:
+        seen.append(CheckpointFile(path, ARN).position("s"))
+        return Responded(None)
+
+    stream = DynamoDbStream(FakeStreams(shards(("s", None)), page(1, 2), page(3)), ARN)
+    source = EventSource(stream, Recorder(look, look), CheckpointFile(path, ARN), stop)
+    source.step()
+    source.step()
+    assert seen == [Position(None), Position("2")]
+    assert CheckpointFile(path, ARN).position("s") == Position("3")
+
+
+def test_a_new_process_goes_on_at_the_checkpoint(tmp_path: Path, stop: StopFlag) -> None:
+    """What was answered is not delivered again; what was not, is."""
+    path = tmp_path / "cp"
+    CheckpointFile(path, ARN).keep("s", Position("7"))
+    client = FakeStreams(shards(("s", None)), page(8))
+    function = Recorder()
+    EventSource(DynamoDbStream(client, ARN), function, CheckpointFile(path, ARN), stop).step()
+    assert client.sought == ["7"]
+    assert function.batches == [["8"]]
+
+
+def test_a_partial_answer_is_delivered_again_from_the_lowest_number(tmp_path: Path, stop: StopFlag) -> None:
+    """The part that is done is checkpointed at once, the rest is tried again."""
+    failed = Responded({"batchItemFailures": [{"itemIdentifier": "3"}, {"itemIdentifier": "2"}]})
+    stream = DynamoDbStream(FakeStreams(shards(("s", None)), page(1, 2, 3), *[page()] * 1000), ARN)
+    function = Recorder(failed)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    log = tmp_path / "log"
+    with Journal(log) as journal:
+        source = EventSource(stream, function, checkpoint, stop, config=READ_ANSWERS, journal=journal)
+        run_until(source, lambda: len(function.batches) == 2)
+    assert function.batches == [["1", "2", "3"], ["2", "3"]]
+    assert [entry["sequence_number"] for entry in events(log, "checkpoint")] == ["1", "3"]
+    assert [(entry["outcome"], entry["attempt"]) for entry in events(log, "answered")] == [
+        ("partial", 1),
+        ("succeeded", 2),
+    ]
+
+
+def test_exhausted_retries_are_reported_and_passed_over(tmp_path: Path, stop: StopFlag) -> None:
+    """The discarded range stands in the log, and the next records are delivered."""
+    config = MappingConfig(maximum_retry_attempts=1, retry_base_ms=1, retry_cap_ms=1)
+    stream = DynamoDbStream(FakeStreams(shards(("s", None)), page(1, 2), *[page()] * 1000), ARN)
+    function = Recorder(*[FunctionFailed("ValueError", "no")] * 2)
+    log = tmp_path / "log"
+    with Journal(log) as journal:
+        source = EventSource(
+            stream, function, CheckpointFile(tmp_path / "cp", ARN), stop, config=config, journal=journal
+        )
+        run_until(source, lambda: source.checkpoint.position("s").after == "2")
+    [discarded] = events(log, "discarded")
+    assert (discarded["condition"], discarded["start"], discarded["end"]) == ("RetryAttemptsExhausted", "1", "2")
+    assert discarded["invocations"] == len(function.batches) == 2
+
+
+def test_a_stop_during_an_invocation_keeps_its_checkpoint_and_starts_no_other(tmp_path: Path, stop: StopFlag) -> None:
+    """The answer that came is honoured; the records behind it wait for the next process."""
+
+    def stopping() -> Answer:
+        stop.set()
+        return Responded(None)
+
+    function = Recorder(stopping)
+    stream = DynamoDbStream(FakeStreams(shards(("s", None)), page(1, 2, 3)), ARN)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    EventSource(stream, function, checkpoint, stop, config=MappingConfig(batch_size=2)).run()
+    assert function.batches == [["1", "2"]]
+    assert CheckpointFile(tmp_path / "cp", ARN).position("s") == Position("2")
+
+
+def test_children_are_read_after_their_parent(tmp_path: Path, stop: StopFlag) -> None:
+    """When a shard ends its children follow, each from its beginning, and the end is remembered."""
+    listed = shards(("parent", None), ("left", "parent"), ("right", "parent"))
+    client = FakeStreams(listed, page(1, 2, following=None), listed, page(3), page(4))
+    function = Recorder()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop)
+    source.step()
+    source.step()
+    assert function.batches == [["1", "2"], ["3"], ["4"]]
+    again = CheckpointFile(tmp_path / "cp", ARN)
+    assert again.position("parent") == Position("2", finished=True)
+    assert (again.position("left"), again.position("right")) == (Position("3"), Position("4"))
+
+
+def test_a_shard_that_ended_is_left_only_when_its_last_record_is_done(tmp_path: Path, stop: StopFlag) -> None:
+    """While the parent's last batch still fails, its children wait."""
+    listed = shards(("parent", None), ("child", "parent"))
+    client = FakeStreams(listed, page(1, following=None), listed, page(2))
+    function = Recorder(*[FunctionFailed("ValueError", "no")] * 3)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, config=READ_ANSWERS)
+    run_until(source, lambda: len(function.batches) == 5)
+    assert function.batches == [["1"]] * 4 + [["2"]]
+    assert checkpoint.finished() == {"parent"}
+
+
+def test_after_a_gap_nothing_that_was_done_is_delivered_again(tmp_path: Path, stop: StopFlag) -> None:
+    """Reading starts anew at the oldest record that is left; what the checkpoint covers is passed over."""
+    CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))
+    client = FakeStreams(shards(("s", None)), (refusal("TrimmedDataAccessException"),), page(5, 7, 10))
+    function = Recorder()
+    EventSource(DynamoDbStream(client, ARN), function, CheckpointFile(tmp_path / "cp", ARN), stop).step()
+    assert function.batches == [["10"]]
+
+
+def test_a_gap_is_logged(tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture) -> None:
+    """Records that were trimmed unread are not passed over in silence."""
+    CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))
+    client = FakeStreams(shards(("s", None)), (refusal("TrimmedDataAccessException"),), page(50))
+    with Journal(tmp_path / "log") as journal:
+        checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+        EventSource(DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, journal=journal).step()
+    assert [entry["after"] for entry in events(tmp_path / "log", "gap")] == ["7"]
+    assert "may have been trimmed" in caplog.text
+
+
+def test_signs_of_life_tell_when_a_record_was_last_seen(tmp_path: Path, stop: StopFlag) -> None:
+    """The log has a figure that stands still when the source has lost its place."""
+
+    def stopping() -> Answer:
+        stop.set()
+        return Responded(None)
+
+    client = FakeStreams(shards(("s", None)), page(), page(1))
+    with Journal(tmp_path / "log") as journal:
+        checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+        EventSource(DynamoDbStream(client, ARN), Recorder(stopping), checkpoint, stop, journal=journal).run()
+    assert [entry["last_record_ms"] for entry in events(tmp_path / "log", "alive")] == [None]
+    [stopped] = events(tmp_path / "log", "stopped")
+    assert isinstance(stopped["last_record_ms"], int)
+
+
+def test_an_outage_is_waited_out_and_logged_once(
+    tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream that cannot be read is tried again, without a line for every attempt, and nothing is skipped."""
+    monkeypatch.setattr("dynamodb_outbox.local.source._UNAVAILABLE_PAUSE_MS", 1)
+    outage = [refusal("InternalServerError", 500)] * 3
+
+    def stopping() -> Answer:
+        stop.set()
+        return Responded(None)
+
+    client = FakeStreams(*outage, shards(("s", None)), page(1), *outage, page(2))
+    function = Recorder(Responded(None), stopping)
+    with Journal(tmp_path / "log") as journal:
+        checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+        source = EventSource(
+            DynamoDbStream(client, ARN), function, checkpoint, stop, journal=journal, poll_interval_ms=1
+        )
+        source.run()
+    assert function.batches == [["1"], ["2"]]
+    assert len(events(tmp_path / "log", "unavailable")) == 2
+    assert caplog.text.count("cannot be read") == 2
+    assert source.last_record_ms is not None
+
+
+def test_a_refusal_ends_the_run(tmp_path: Path, stop: StopFlag) -> None:
+    """What trying again cannot mend is raised."""
+    client = FakeStreams(refusal("AccessDeniedException"))
+    with pytest.raises(StreamRefused):
+        EventSource(DynamoDbStream(client, ARN), Recorder(), CheckpointFile(tmp_path / "cp", ARN), stop).run()
+
+
+def test_a_source_that_sees_nothing_says_so(tmp_path: Path, stop: StopFlag) -> None:
+    """The liveness figure is None until a record was seen."""
+    client = FakeStreams(shards(("s", None)), page(), page(1))
+    source = EventSource(DynamoDbStream(client, ARN), Recorder(), CheckpointFile(tmp_path / "cp", ARN), stop)
+    assert not source.step()
+    assert source.last_record_ms is None
+    assert source.step()
+    assert source.last_record_ms is not None
+
+
+HANDLER = """
+    import os, time
+
+    def handler(event, context):
+        with open(os.environ["SEEN"], "a") as seen:
+            for record in event["Records"]:
+                seen.write(record["dynamodb"]["Keys"]["sk"]["S"] + "\\n")
+        wait = float(os.environ.get("WAIT", "0"))
+        print("working", flush=True)
+        time.sleep(wait)
+        return {"batchItemFailures": []}
+"""
+
+
+class Shop:
+    """A table with a stream on the engine, and the source as a program beside it."""
+
+    def __init__(self, account: Account, directory: Path) -> None:
+        self.account = account
+        self.directory = directory
+        self.client = account.client("dynamodb")
+        (directory / "shop.py").write_text(textwrap.dedent(HANDLER))
+        create_table(self.client, "shop")
+
+    def put(self, *names: str) -> None:
+        """Write items; an item's sort key is its name."""
+        for name in names:
+            self.client.put_item(TableName="shop", Item={"pk": {"S": "a"}, "sk": {"S": name}})
+
+    def arguments(self, *more: str) -> list[str]:
+        """Return the program's arguments."""
+        return [
+            *("--endpoint", self.account.url, "--account", self.account.account, "--table", "shop"),
+            *("--handler", "shop:handler", "--checkpoint", str(self.directory / "cp")),
+            *("--log", str(self.directory / "log"), "--env", f"SEEN={self.directory / 'seen'}", *more),
+        ]
+
+    def start(self, *more: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start the program, in a process group of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "dynamodb_outbox.local.source", *self.arguments(*more)],
+            env={**os.environ, "PYTHONPATH": str(self.directory)},
+            start_new_session=True,
+            **options,
+        )
+
+    def seen(self) -> list[str]:
+        """Return the names that the function was given, in order."""
+        path = self.directory / "seen"
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for(self, *names: str) -> None:
+        """Wait until the function was given these, 20 s at most."""
+        deadline = time.monotonic() + 20
+        while not set(names) <= set(self.seen()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert set(names) <= set(self.seen())
+
+
+@pytest.fixture
+def shop(engine: Account, tmp_path: Path) -> Shop:
+    """Return a table and the means to run the source on it."""
+    return Shop(engine, tmp_path)
+
+
+def test_as_a_program_it_delivers_and_ends_on_sigterm_with_status_0(shop: Shop) -> None:
+    """Filtered records are passed over; a second run delivers only what is new."""
+    pattern = json.dumps({"dynamodb": {"Keys": {"sk": {"S": [{"prefix": "OUTBOX#"}]}}}})
+    shop.put("OUTBOX#1", "META", "OUTBOX#2")
+    for wanted in ("OUTBOX#2", "OUTBOX#3"):
+        with shop.start("--filter", pattern) as program:
+            shop.wait_for(wanted)
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(10) == 0
+        shop.put("OUTBOX#3")
+    assert shop.seen() == ["OUTBOX#1", "OUTBOX#2", "OUTBOX#3"]
+    assert len(events(shop.directory / "log", "stopped")) == 2
+
+
+def test_sigterm_lets_the_invocation_end_and_keeps_the_checkpoint(shop: Shop) -> None:
+    """The function is not cut off; its answer counts."""
+    shop.put("1")
+    with shop.start("--env", "WAIT=0.8", stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"working\n"
+        os.killpg(program.pid, signal.SIGTERM)
+        assert program.wait(10) == 0
+    assert len(events(shop.directory / "log", "checkpoint")) == 1
+
+
+def test_a_source_that_is_killed_delivers_again(shop: Shop) -> None:
+    """SIGKILL between the function's work and the checkpoint: the batch comes twice, and none is lost."""
+    shop.put("1")
+    with shop.start("--env", "WAIT=60", "--timeout-ms", "60000", stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"working\n"
+        program.kill()
+        program.wait()
+    shop.put("2")
+    with shop.start() as program:
+        shop.wait_for("2")
+        program.terminate()
+        assert program.wait(10) == 0
+    assert shop.seen() == ["1", "1", "2"]
+
+
+def test_it_ends_with_its_parent_when_asked_to(shop: Shop) -> None:
+    """With --exit-with-parent the end of standard input is its end."""
+    with shop.start("--exit-with-parent", stdin=subprocess.PIPE) as program:
+        shop.put("1")
+        shop.wait_for("1")
+        assert program.stdin is not None
+        program.stdin.close()
+        assert program.wait(10) != 0
+
+
+def test_a_mistake_is_one_line_on_standard_error(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing table, a useless filter, a corrupt checkpoint: a sentence and status 1, no traceback."""
+    assert main(shop.arguments("--table", "missing")) == 1
+    assert "error: missing: " in capsys.readouterr().err
+    assert main(shop.arguments("--filter", "[]")) == 1
+    assert "error: filter 1: " in capsys.readouterr().err
+    assert main(shop.arguments("--account", "7")) == 1
+    assert "12 digits" in capsys.readouterr().err
+    (shop.directory / "cp").write_text("nonsense")
+    assert main(shop.arguments()) == 1
+    assert "Remove it to start again" in capsys.readouterr().err
