@@ -1,0 +1,103 @@
+"""The fault-injecting bus as a process of its own.
+
+    python -m dynamodb_outbox.testing.faultbus --upstream URL [--plan FILE] [--evidence DIR] [--port N]
+                                               [--exit-with-parent]
+
+Prints one JSON line with its `url` when it serves. SIGTERM and Ctrl-C end it at once with status 0: what was accepted
+is in the evidence by then. With `--exit-with-parent` it also ends when its standard input does, so whoever starts it
+with a pipe there takes it along, even when killed. Status 2: it could not start as told. Status 1: the evidence could
+not be written any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.testing.faultbus.bus import FaultBus
+from dynamodb_outbox.testing.faultbus.errors import FaultBusError, FaultPlanInvalid
+from dynamodb_outbox.testing.faultbus.plan import FaultPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_READ_BYTES = 4096
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until told to stop; return the exit status."""
+    options = _parser().parse_args(argv)
+    read_fd, write_fd = os.pipe()
+
+    def stop(*_: object) -> None:
+        os.write(write_fd, b"x")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        plan = FaultPlan() if options.plan is None else _read_plan(options.plan)
+        bus = FaultBus(options.upstream, plan, port=options.port, evidence=options.evidence, on_failure=stop).start()
+    except FaultBusError as error:
+        return _complain(error, 2)
+    with contextlib.suppress(BrokenPipeError):  # whoever started it is gone or does not listen
+        sys.stdout.write(json.dumps({"url": bus.url, "port": bus.port, "pid": os.getpid()}) + "\n")
+        sys.stdout.flush()
+    _wait(read_fd, with_parent=options.exit_with_parent)
+    try:
+        bus.close()
+    except FaultBusError as error:
+        return _complain(error, 1)
+    return 0
+
+
+def _wait(stop_fd: int, *, with_parent: bool) -> None:
+    watched = [stop_fd, sys.stdin.fileno()] if with_parent else [stop_fd]
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        # Something to read on standard input is no reason to stop; its end is.
+        if stop_fd in ready or not os.read(ready[0], _READ_BYTES):
+            return
+
+
+def _complain(error: FaultBusError, status: int) -> int:
+    sys.stderr.write(f"fault bus: {error}\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dynamodb_outbox.testing.faultbus",
+        description="A stand-in for an event bus that misbehaves on a plan.",
+    )
+    parser.add_argument("--upstream", required=True, metavar="URL", help="the endpoint behind the bus")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="the fault plan, JSON (default: no faults)")
+    parser.add_argument("--evidence", type=Path, metavar="DIR", help="where accepted.jsonl and faults.jsonl go")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="the port to listen on (default: any free one)"
+    )
+    parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
+    return parser
+
+
+def _read_plan(path: Path) -> FaultPlan:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FaultPlanInvalid(str(path), f"cannot be read: {error}") from error
+    try:
+        return FaultPlan.from_json(text)
+    except FaultPlanInvalid as error:
+        raise FaultPlanInvalid(f"{path}: {error.where}", error.reason) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
