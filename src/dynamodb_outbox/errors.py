@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionFailure",
     "AmbiguousKey",
+    "ClientRetriesWarning",
     "CommitConflict",
     "CommitFailed",
     "CommitThrottled",
@@ -36,6 +37,7 @@ __all__ = [
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
+    "NotCommitted",
     "OutboxError",
     "ReservedName",
     "TransactionClosed",
@@ -155,6 +157,14 @@ class TransactionClosed(OutboxError):
         super().__init__(f"{operation}: this transaction is {state}. Open a new one with outbox.transaction().")
 
 
+class NotCommitted(OutboxError):
+    """The receipt of a transaction was asked for before there was one."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+        super().__init__(f"there is no receipt: this transaction is {state}. It has one after a commit that succeeded.")
+
+
 class NestedTransaction(OutboxError):
     """The same transaction object was entered a second time."""
 
@@ -261,6 +271,10 @@ class CommitUnknown(OutboxError):
             f"whether the transaction was committed is unknown ({reason}; token {token}). Call commit() again on the "
             "same transaction, or run the command again with the same idempotency_key: neither commits twice."
         )
+
+
+class ClientRetriesWarning(UserWarning):
+    """A client that was passed in may repeat a request for longer than DynamoDB remembers its token."""
 
 
 class IdempotencyMismatch(OutboxError):

@@ -18,7 +18,7 @@ RECORD_ATTRIBUTES = frozenset(
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
         "state", "ob_pending",
-        "parked_at", "parked_code", "parked_reason",
+        "parked_at", "parked_code", "parked_reason", "parked_events",
         "fingerprint", "event_ids", "versions",
     )
 )  # fmt: skip

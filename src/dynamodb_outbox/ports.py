@@ -5,9 +5,19 @@ A port speaks in the core's values: no botocore exception crosses it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["Clock", "Entropy"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
+    from dynamodb_outbox.core.limits import SinkLimits
+    from dynamodb_outbox.core.record.moves import Parking, Settled
+    from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.event import Event
+
+__all__ = ["Clock", "Entropy", "RecordStates", "Sink", "Store"]
 
 
 class Clock(Protocol):
@@ -35,4 +45,60 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class Sink(Protocol):
+    """A bus. It may be called from several threads at once."""
+
+    @property
+    def limits(self) -> SinkLimits:
+        """What one request takes."""
+        ...
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one `publish` may take, in milliseconds."""
+        ...
+
+    def prepare(self, event: Event) -> Prepared | Fault:
+        """Turn an event into an entry of a request, or say why the bus could never accept it. Sends nothing."""
+        ...
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        """Send prepared entries in one request and report on each; answers and the network raise nothing."""
+        ...
+
+
+class RecordStates(Protocol):
+    """Moves of stored records from state to state. It may be called from several threads at once."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
+        """Make pending records published, each if it is still as its image says. `now_ms` is wall-clock time."""
+        ...
+
+    def park(self, table: str, image: WireItem, parking: Parking) -> str | None:
+        """Store a record as parked, whether it is still there or not; return None when that holds, else why not."""
+        ...
+
+
+class Store(Protocol):
+    """The table, as the writing side sees it."""
+
+    @property
+    def region(self) -> str | None:
+        """The AWS Region of the table, None when it is not known."""
+        ...
+
+    def transact(self, request: Mapping[str, Any]) -> Answer:
+        """Send one TransactWriteItems request, once, and say what came back; every failure of the call is an answer."""
+        ...
+
+    def read(self, table: str, key: WireItem) -> ReadAnswer:
+        """Read one item consistently; every failure of the call is an answer."""
         ...

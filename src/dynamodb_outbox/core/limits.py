@@ -10,6 +10,10 @@ from dataclasses import dataclass
 __all__ = [
     "BATCH_STATEMENTS",
     "EVENTBRIDGE",
+    "EVENT_SOURCE_LENGTH",
+    "EVENT_TYPE_LENGTH",
+    "INT64_MAX",
+    "INT64_MIN",
     "ITEM_BYTES",
     "ITEM_HEADROOM_BYTES",
     "NESTING_LEVELS",
@@ -34,6 +38,10 @@ NUMBER_DIGITS = 38  # [DDG]
 TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
+EVENT_TYPE_LENGTH = 128  # [BC] PutEvents DetailType
+EVENT_SOURCE_LENGTH = 256  # [EBG] PutEvents Source; it may not start with "aws."
+INT64_MIN = -(1 << 63)  # [EBG] integers in Detail
+INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The consuming side: messages of a source in, effects applied once."""

@@ -1,0 +1,143 @@
+"""The inbox: a consumer that applies each event once.
+
+A bus delivers at least once, so a consumer sees duplicates: the relay published twice, the bus delivered twice, the
+queue delivered twice, or the consumer itself died after its work and before it said so. Looking first whether an event
+was seen, and working then, leaves a gap in which two copies pass. Here there is no gap: the effect and the record that
+says "this consumer has applied this event" are ONE transaction, guarded by a condition on that record. However often
+the function runs, one commit wins; every other one finds the record, and is a duplicate.
+
+The inbox record is the guard of a command, as the writing side has it: the command is "apply event E for consumer C".
+So a lost answer is resolved the same way, and a duplicate is a replayed receipt. It is one item,
+`INBOX#<consumer>#<source>#<id>`; a duplicate is an event with the same source and id, as CloudEvents has it.
+
+An expired record that DynamoDB has not deleted yet still counts.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.consume.envelopes import event_of_sqs_record
+from dynamodb_outbox.errors import ConfigurationError, OutboxError, UnhandledEvent
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.outbox import Outbox
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.outbox import Transaction
+
+__all__ = ["Inbox"]
+
+Function = Callable[["Event", "Transaction"], object]
+"""A consumer's function: it adds its effect to the transaction. What it returns is not looked at."""
+
+_log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """Applies each event once per `consumer`, for as long as the inbox keeps its records.
+
+    table       where the effects and the inbox records are written
+    consumer    the consumer's name, part of every inbox record: a new name applies everything anew, and two consumers
+                of one table do not see each other's records. It never follows from a function's name, which may change
+    source      CloudEvents source of the events that the functions emit themselves; the consumer's name unless given
+    remember    how long an applied event is remembered: at least the queue's retention, the dead-letter queue's, and
+                the horizon of any replay, together
+
+    Effects that do not go through the transaction given to the function are outside this promise.
+    Raises ConfigurationError for a consumer that is empty or contains `#`.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        consumer: str,
+        source: str | None = None,
+        layout: Layout | None = None,
+        client: Any = None,
+        remember: timedelta = timedelta(days=30),
+    ) -> None:
+        if not consumer or "#" in consumer:
+            raise ConfigurationError(
+                f"Inbox(consumer={consumer!r}): a name that is not empty and has no '#', which separates the parts of "
+                "an inbox record's key."
+            )
+        if remember < timedelta(minutes=1):
+            raise ConfigurationError(f"Inbox(remember={remember}): at least a minute.")
+        self.consumer_name = consumer
+        self._remember = remember
+        self._outbox = Outbox(table, source=source or consumer, layout=layout or Layout(), client=client)
+        self._functions: dict[str, Function] = {}
+        self._otherwise: Function | None = None
+
+    def on(self, event_type: str) -> Callable[[Function], Function]:
+        """Register the decorated function for events of one type.
+
+        The function is called with (event, tx). It may run more than once for one event, and so must have no effect
+        but what it adds to `tx`; one of its runs is committed. Raises ConfigurationError when the type has a function.
+        """
+
+        def register(function: Function) -> Function:
+            if event_type in self._functions:
+                raise ConfigurationError(f"inbox.on({event_type!r}): a function is registered for this type already.")
+            _refuse_coroutine(function)
+            self._functions[event_type] = function
+            return function
+
+        return register
+
+    def consumer(self, function: Function) -> Function:
+        """Register the decorated function for events of every type that has none of its own."""
+        if self._otherwise is not None:
+            raise ConfigurationError("inbox.consumer: a function for all types is registered already.")
+        _refuse_coroutine(function)
+        self._otherwise = function
+        return function
+
+    def apply(self, event: Event) -> bool:
+        """Apply one event: True when this call did, False when it had been applied before.
+
+        Raises UnhandledEvent when no function takes its type, what the function raises, and what a commit raises; in
+        each of these cases nothing is written, except that CommitUnknown leaves it open, and applying again settles it.
+        """
+        function = self._functions.get(event.type, self._otherwise)
+        if function is None:
+            raise UnhandledEvent(event.type, self.consumer_name)
+        with self._outbox.transaction_under(self._guard_key(event), fingerprint=event.id, keep=self._remember) as tx:
+            function(event, tx)
+        return not tx.receipt.replayed
+
+    def lambda_handler(self, event: Mapping[str, Any], context: object = None) -> dict[str, list[dict[str, str]]]:  # noqa: ARG002
+        """Consume a batch of SQS messages that an EventBridge rule delivered; the form Lambda calls.
+
+        Returns the messages that failed, in SQS's own form: `{"batchItemFailures": [{"itemIdentifier": messageId}]}`.
+        The event source mapping must have `ReportBatchItemFailures`, else the failed ones are deleted as done. One
+        message's failure does not touch the others; it is logged, without its content, and SQS delivers it again.
+        """
+        failures = [record["messageId"] for record in event.get("Records", ()) if not self._consume(record)]
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failures]}
+
+    def _consume(self, record: Mapping[str, Any]) -> bool:
+        try:
+            received = event_of_sqs_record(record)
+            self.apply(received)
+        except OutboxError as error:
+            _log.error("%s: message %s goes back to its queue: %s", self.consumer_name, record["messageId"], error)
+            return False
+        except Exception:  # noqa: BLE001 - the function's own errors: any class, and none may fail the other messages
+            _log.exception("%s: message %s goes back to its queue", self.consumer_name, record["messageId"])
+            return False
+        return True
+
+    def _guard_key(self, event: Event) -> str:
+        return f"INBOX#{self.consumer_name}#{event.source}#{event.id}"
+
+
+def _refuse_coroutine(function: Function) -> None:
+    if inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"inbox: {function.__qualname__} is async, and would never run: use a plain function.")

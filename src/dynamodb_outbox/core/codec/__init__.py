@@ -1,0 +1,1 @@
+"""Values, payloads and envelopes as text and as DynamoDB's wire form."""

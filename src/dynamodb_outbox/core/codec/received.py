@@ -1,0 +1,84 @@
+"""The other direction: a CloudEvent that was delivered, back into an `Event`.
+
+The message has been read as JSON already, with `Decimal` for numbers that are not whole. Its data is written as JSON
+text again, so that a received event and an emitted one are the same kind of value; no digit changes on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES
+from dynamodb_outbox.core.codec.payload import dump_payload
+from dynamodb_outbox.errors import InvalidMessage, InvalidValue
+from dynamodb_outbox.event import Event
+
+__all__ = ["parse_cloudevent"]
+
+_SPEC_VERSION = "1.0"
+_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+def parse_cloudevent(message: object, where: str) -> Event:
+    """Return the event that a CloudEvents 1.0 JSON object carries; `where` names the message in errors.
+
+    Raises InvalidMessage when a required attribute is missing or malformed. There is no fallback for a missing id: an
+    id made up here would differ at each delivery, and nothing could be applied once.
+    """
+    if not isinstance(message, Mapping):
+        raise InvalidMessage(where, f"a CloudEvents object is expected, not {type(message).__name__}.")
+    if message.get("specversion") != _SPEC_VERSION:
+        raise InvalidMessage(where, f"not a CloudEvent of version {_SPEC_VERSION}: specversion is missing or another.")
+    if "data" not in message:
+        raise InvalidMessage(where, "the CloudEvent has no data.")
+    try:
+        text = dump_payload(message["data"])
+    except InvalidValue as error:
+        raise InvalidMessage(where, f"its data cannot be read: {error}") from error
+    return Event(
+        id=_required(message, "id", where),
+        type=_required(message, "type", where),
+        source=_required(message, "source", where),
+        payload=text,
+        time=_time(_required(message, "time", where), where),
+        key=_optional(message, "partitionkey", where),
+        subject=_optional(message, "subject", where),
+        sequence=_optional(message, "sequence", where),
+        attributes=_extensions(message),
+    )
+
+
+def _required(message: Mapping[str, Any], name: str, where: str) -> str:
+    value = _optional(message, name, where)
+    if not value:
+        raise InvalidMessage(where, f"the CloudEvent has no {name}.")
+    return value
+
+
+def _optional(message: Mapping[str, Any], name: str, where: str) -> str | None:
+    value = message.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidMessage(where, f"the CloudEvent's {name} is not text.")
+    return value
+
+
+def _extensions(message: Mapping[str, Any]) -> Mapping[str, str]:
+    return {
+        name: value for name, value in message.items() if name not in RESERVED_ATTRIBUTES and isinstance(value, str)
+    }
+
+
+def _time(text: str, where: str) -> datetime:
+    # Not datetime.fromisoformat alone: before Python 3.11 it knows neither Z nor any number of fraction digits.
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise InvalidMessage(where, f"the CloudEvent's time is not RFC 3339: {text!r}.")
+    date, clock, fraction, zone = match.groups()
+    offset = "+00:00" if zone in "Zz" else zone
+    try:
+        return datetime.fromisoformat(f"{date}T{clock}.{fraction or '0':0<6.6}{offset}").astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise InvalidMessage(where, f"the CloudEvent's time does not exist: {text!r}.") from None

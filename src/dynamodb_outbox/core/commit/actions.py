@@ -1,0 +1,182 @@
+"""The actions of a transaction: put, update, delete, check, each built once into its final wire form.
+
+An action is built when the caller asks for it, so that a mistake is reported at the line that made it, and so that a
+later change of the caller's own dict changes nothing that is sent. Whatever is conditional asks DynamoDB to return the
+old item when the condition fails: the error then shows what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.codec.size import item_bytes, text_bytes, value_bytes
+from dynamodb_outbox.core.codec.values import serialize, serialize_item
+from dynamodb_outbox.core.commit.conditions import Requirement, condition_of, next_version
+from dynamodb_outbox.core.commit.updates import with_version
+from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES, PARTITION_KEY_BYTES, SORT_KEY_BYTES
+from dynamodb_outbox.errors import InvalidAction, ItemTooLarge, LimitExceeded, ReservedName, UnconditionalPut
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.core.commit.expressions import Expression
+    from dynamodb_outbox.core.values import AttributeValue, WireItem
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["Action", "Target", "check", "delete", "own_put", "put", "target_of", "update"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The item an action touches. `label` names the action in errors: `put orders {'pk': 'ORDER#1', 'sk': 'META'}`."""
+
+    table: str
+    pk: str
+    sk: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """One member of TransactItems: `kind` is its name there, `body` what stands under it, `size` its bytes.
+
+    `version` is the version that it writes, None when it counts none.
+    """
+
+    kind: str
+    target: Target
+    body: Mapping[str, Any]
+    size: int
+    version: int | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes an item, and does not merely look at one."""
+        return self.kind != "ConditionCheck"
+
+
+def target_of(verb: str, table: str, key: Mapping[str, Any], layout: Layout, *, exactly: bool = False) -> Target:
+    """Return where an action goes; `key` holds the layout's key attributes, and nothing else when `exactly`.
+
+    Raises InvalidAction for a key attribute that is missing, empty or no text, ReservedName, LimitExceeded.
+    """
+    if not isinstance(key, Mapping):
+        raise InvalidAction(f"{verb} {table}", f"a dict with {layout.pk!r} and {layout.sk!r} is needed, not {key!r}.")
+    names = (layout.pk, layout.sk)
+    label = f"{verb} {table} { {name: key[name] for name in names if name in key} }"
+    for name, limit in zip(names, (PARTITION_KEY_BYTES, SORT_KEY_BYTES), strict=True):
+        value = key.get(name)
+        if not isinstance(value, str) or not value:
+            found = f"is {value!r}" if name in key else "is missing"
+            raise InvalidAction(label, f"the key attribute {name!r} {found}; text that is not empty is needed.")
+        serialize(value, name)
+        if text_bytes(value) > limit:
+            raise LimitExceeded(f"{label[:200]}: {name}", text_bytes(value), limit, "bytes", "Shorten the key.")
+    if exactly and (extra := sorted(map(str, key.keys() - set(names)))):
+        raise InvalidAction(
+            label, f"the key has {', '.join(extra)} too; only {names[0]!r} and {names[1]!r} belong there."
+        )
+    pk, sk = key[layout.pk], key[layout.sk]
+    for text, prefix in ((sk, layout.prefix), (pk, layout.guard_prefix)):
+        if text.startswith(prefix):
+            raise ReservedName(label, prefix)
+    return Target(table, pk, sk, label)
+
+
+def put(
+    target: Target, item: Mapping[str, Any], requirement: Requirement, layout: Layout, *, overwrite: bool = False
+) -> Action:
+    """Return the action that stores `item` (Python values). Raises InvalidAction, InvalidValue, ItemTooLarge."""
+    if overwrite and requirement.given:
+        raise InvalidAction(target.label, "overwrite=True says that nothing is required, and a condition was given.")
+    if not overwrite and not requirement.given:
+        raise UnconditionalPut(target.label)
+    condition = condition_of(requirement, layout, target.label)
+    wire = serialize_item(item)
+    version = next_version(requirement, layout)
+    if version is not None and layout.version is not None:
+        _check_version(item, layout.version, requirement, target)
+        wire[layout.version] = {"N": str(version)}
+    return _put(target, wire, condition, version)
+
+
+def own_put(target: Target, wire: WireItem, layout: Layout) -> Action:
+    """Return the action that stores one of the library's own items where nothing is yet."""
+    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target.label), None)
+
+
+def update(target: Target, changes: Expression | None, requirement: Requirement, layout: Layout) -> Action:
+    """Return the action that changes attributes of an item. Raises InvalidAction when it changes nothing."""
+    condition = condition_of(requirement, layout, target.label)
+    version = next_version(requirement, layout)
+    if version is not None and layout.version is not None:
+        changes = with_version(changes, layout.version, version)
+    if changes is None:
+        raise InvalidAction(target.label, "it changes nothing; give set=, remove=, add=, delete= or expression=.")
+    body = _keyed(target, layout) | {"UpdateExpression": changes.text} | _conditional(condition, changes)
+    return Action("Update", target, body, _size(target, layout, condition, changes), version)
+
+
+def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
+    """Return the action that deletes an item. Raises InvalidAction."""
+    if requirement.if_absent:
+        raise InvalidAction(target.label, "if_absent=True: there would be nothing to delete; use check().")
+    condition = condition_of(requirement, layout, target.label)
+    return Action("Delete", target, _keyed(target, layout) | _conditional(condition), _size(target, layout, condition))
+
+
+def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
+    """Return the action that changes nothing and requires something. Raises InvalidAction when it requires nothing."""
+    condition = condition_of(requirement, layout, target.label)
+    if condition is None:
+        raise InvalidAction(target.label, "a check without a condition checks nothing; say what must hold.")
+    body = _keyed(target, layout) | _conditional(condition)
+    return Action("ConditionCheck", target, body, _size(target, layout, condition))
+
+
+def _put(target: Target, wire: WireItem, condition: Expression | None, version: int | None) -> Action:
+    size = item_bytes(wire)
+    limit = ITEM_BYTES - ITEM_HEADROOM_BYTES
+    if size > limit:
+        advice = "DynamoDB stores 400 KB an item, of which 2 KB are kept free. Store less, or split the item."
+        raise ItemTooLarge(target.label, size, limit, "bytes", advice)
+    body = {"TableName": target.table, "Item": wire} | _conditional(condition)
+    return Action("Put", target, body, size, version)
+
+
+def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement, target: Target) -> None:
+    """Refuse an item whose own version is neither the one read nor the one to be written."""
+    allowed = [1] if requirement.if_version is None else [requirement.if_version, requirement.if_version + 1]
+    if name in item and item[name] not in allowed:
+        raise InvalidAction(
+            target.label,
+            f"the item says {name}={item[name]!r}, and {allowed[-1]} would be written over it. Leave {name!r} out.",
+        )
+
+
+def _keyed(target: Target, layout: Layout) -> dict[str, Any]:
+    return {"TableName": target.table, "Key": {layout.pk: {"S": target.pk}, layout.sk: {"S": target.sk}}}
+
+
+def _conditional(condition: Expression | None, changes: Expression | None = None) -> dict[str, Any]:
+    parts = [part for part in (changes, condition) if part is not None]
+    names: dict[str, str] = {}
+    values: dict[str, AttributeValue] = {}
+    for part in parts:
+        names |= part.names
+        values |= part.values
+    body: dict[str, Any] = {}
+    if condition is not None:
+        body["ConditionExpression"] = condition.text
+        body["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    if names:
+        body["ExpressionAttributeNames"] = names
+    if values:
+        body["ExpressionAttributeValues"] = values
+    return body
+
+
+def _size(target: Target, layout: Layout, *parts: Expression | None) -> int:
+    """Bytes of the key and of the values sent: a lower bound, for the item itself is not known here."""
+    key = text_bytes(layout.pk + target.pk + layout.sk + target.sk)
+    return key + sum(value_bytes(value) for part in parts if part is not None for value in part.values.values())

@@ -1,0 +1,79 @@
+"""What an action requires of the item it touches, and the condition that says so.
+
+The forms combine: every one that is given must hold. Two that cannot hold together are refused, since such an action
+would fail on each attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.commit.expressions import Expression, all_of
+from dynamodb_outbox.errors import InvalidAction
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["VERSION_NAME", "Requirement", "condition_of", "next_version", "whole_version"]
+
+VERSION_NAME = "#ob_version"
+_VERSION_VALUE = ":ob_version"
+_KEY_NAME = "#ob_pk"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """The condition arguments of one action, `condition` already as an expression."""
+
+    if_absent: bool = False
+    if_exists: bool = False
+    if_version: int | None = None
+    condition: Expression | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is required at all."""
+        return self.if_absent or self.if_exists or self.if_version is not None or self.condition is not None
+
+
+def whole_version(value: object, action: str) -> int | None:
+    """Return `if_version=` as an int: a Decimal, as boto3 reads it, counts too. Raises InvalidAction."""
+    if value is None:
+        return None
+    if isinstance(value, Decimal) and value.is_finite() and value == int(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidAction(action, f"if_version={value!r}: a whole number from 0 is needed.")
+    return value
+
+
+def condition_of(requirement: Requirement, layout: Layout, action: str) -> Expression | None:
+    """Return all that is required as one condition, None when nothing is. Raises InvalidAction."""
+    _refuse_contradictions(requirement, layout, action)
+    ours = []
+    if requirement.if_absent:
+        ours.append(Expression(f"attribute_not_exists({_KEY_NAME})", {_KEY_NAME: layout.pk}))
+    if requirement.if_exists:
+        ours.append(Expression(f"attribute_exists({_KEY_NAME})", {_KEY_NAME: layout.pk}))
+    if requirement.if_version is not None and layout.version is not None:
+        expected = {_VERSION_VALUE: {"N": str(requirement.if_version)}}
+        ours.append(Expression(f"{VERSION_NAME} = {_VERSION_VALUE}", {VERSION_NAME: layout.version}, expected))
+    return all_of(ours, requirement.condition)
+
+
+def next_version(requirement: Requirement, layout: Layout) -> int | None:
+    """Return the version that a put or an update writes, None when it counts none."""
+    if requirement.if_version is not None:
+        return requirement.if_version + 1
+    return 1 if requirement.if_absent and layout.version is not None else None
+
+
+def _refuse_contradictions(requirement: Requirement, layout: Layout, action: str) -> None:
+    if requirement.if_version is not None and layout.version is None:
+        raise InvalidAction(action, "if_version= needs Layout(version=...), the name of the attribute that counts.")
+    if requirement.if_absent and requirement.if_exists:
+        raise InvalidAction(action, "if_absent=True and if_exists=True cannot both hold.")
+    if requirement.if_absent and requirement.if_version is not None:
+        raise InvalidAction(action, "if_absent=True and if_version= cannot both hold.")

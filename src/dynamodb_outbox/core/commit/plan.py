@@ -1,0 +1,202 @@
+"""The plan of a commit: actions and events become one request, fixed to the byte for all of its retries.
+
+The members of the request are the caller's actions in their order, then one record for each ordering key, then the
+guard of the command. Each record and the guard are put where nothing is yet, under a key that no other transaction has
+or, for a guard, that only the same command has. So they are evidence too: whether they are in the table tells whether
+the transaction was committed. `Evidence` names the item to look at, and for how long it can be relied on to be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynamodb_outbox.core.commit.actions import Action, Target, own_put
+from dynamodb_outbox.core.commit.events import check_event_size, gather, with_keys
+from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
+from dynamodb_outbox.core.commit.receipt import Receipt
+from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
+from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.encode import Origin, encode_guard, encode_record
+from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, TransactionTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["CommitPlan", "Draft", "Evidence", "Guard", "Place"]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The guard that a transaction is to have.
+
+    `partition` is its partition key, `said` what the caller called the command, `fingerprint` the caller's own text
+    (None: computed), `keep` how long it is remembered, `alone` whether it may be all that the transaction writes.
+    """
+
+    partition: str
+    said: str
+    fingerprint: str | None
+    keep: timedelta
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The item whose presence shows that the transaction was committed; after `lasts_ms` it may have been removed."""
+
+    kind: Literal["record", "guard"]
+    table: str
+    key: WireItem
+    lasts_ms: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where records and guards go: the outbox's `table`, with its `layout` and AWS `region`."""
+
+    table: str
+    layout: Layout
+    region: str | None
+
+
+@dataclass(frozen=True)
+class CommitPlan:
+    """One request and all that is needed to judge its answers.
+
+    `request` holds the keyword arguments of `transact_write_items`; `labels` name its members, in order, of which those
+    from `own_from` on are the library's; `receipt` is what a plain success gives.
+    """
+
+    request: Mapping[str, Any]
+    token: str
+    tx: str
+    at_ms: int
+    labels: tuple[str, ...]
+    own_from: int
+    evidence: Evidence | None
+    receipt: Receipt
+    fingerprint: str | None = None
+    command: str = ""
+
+
+@dataclass
+class Draft:
+    """A transaction while it is being built: its actions and events so far."""
+
+    guard: Guard | None = None
+    actions: list[Action] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    _touched: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def refuse_second(self, target: Target) -> None:
+        """Raise DuplicateAction when the item is touched by an action already."""
+        first = self._touched.get((target.table, target.pk, target.sk))
+        if first is not None:
+            raise DuplicateAction(target.label, first)
+
+    def add(self, action: Action) -> None:
+        """Add an action. Raises DuplicateAction."""
+        self.refuse_second(action.target)
+        target = action.target
+        self._touched[target.table, target.pk, target.sk] = target.label
+        self.actions.append(action)
+
+    def plan(self, place: Place, *, at_ms: int, ids: Sequence[str], max_event_bytes: int) -> CommitPlan:
+        """Return the plan, for a first send at `at_ms`; `ids` are unused UUIDs, one more than there are events.
+
+        Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge.
+        """
+        if not self.actions and not self.events and (self.guard is None or not self.guard.alone):
+            raise EmptyTransaction
+        partitions = dict.fromkeys(action.target.pk for action in self.actions if action.writes)
+        events = with_keys(self.events, list(partitions))
+        for event in events:
+            check_event_size(event, max_event_bytes)
+        versions = {
+            (a.target.table, a.target.pk, a.target.sk): a.version for a in self.actions if a.version is not None
+        }
+        receipt = Receipt(tuple(event.id for event in events), versions)
+        origin = Origin(ids[0], at_ms, place.region)
+        own = _records(events, place, origin, ids[1:])
+        evidence = _record_evidence(own, place.layout)
+        fingerprint = None
+        if self.guard is not None:
+            custom = self.guard.fingerprint
+            fingerprint = fingerprint_of(self.actions, events) if custom is None else custom_fingerprint(custom)
+            guard = _guard(self.guard, fingerprint, receipt, place, origin)
+            own.append(guard)
+            evidence = _evidence("guard", guard, place.layout, self.guard.keep)
+        return self._finish(own, evidence, receipt, fingerprint, origin)
+
+    def _finish(
+        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, fingerprint: str | None, origin: Origin
+    ) -> CommitPlan:
+        members = [*self.actions, *own]
+        _check_limits(members)
+        items = [{member.kind: member.body} for member in members]
+        token = origin.tx if self.guard is None else token_of(self.guard.partition, items)
+        return CommitPlan(
+            request={"TransactItems": items, "ClientRequestToken": token},
+            token=token,
+            tx=origin.tx,
+            at_ms=origin.at_ms,
+            labels=tuple(member.target.label for member in members),
+            own_from=len(self.actions),
+            evidence=evidence,
+            receipt=receipt,
+            fingerprint=fingerprint,
+            command="" if self.guard is None else self.guard.said,
+        )
+
+
+def _records(events: Sequence[Event], place: Place, origin: Origin, ids: Sequence[str]) -> list[Action]:
+    puts = []
+    for record in gather(events, ids):
+        sk = place.layout.prefix + record.id
+        label = f"outbox record of key {record.key!r} ({', '.join(event.type for event in record.events)})"
+        item = encode_record(record, origin, place.layout)
+        puts.append(own_put(Target(place.table, record.key, sk, label), item, place.layout))
+    return puts
+
+
+def _guard(guard: Guard, fingerprint: str, receipt: Receipt, place: Place, origin: Origin) -> Action:
+    layout = place.layout
+    item = encode_guard(
+        {layout.pk: {"S": guard.partition}, layout.sk: {"S": schema.GUARD_SORT_KEY}},
+        fingerprint=fingerprint,
+        event_ids=receipt.event_ids,
+        versions=receipt.versions,
+        origin=origin,
+        ttl=layout.ttl,
+        keep_s=int(guard.keep.total_seconds()),
+    )
+    target = Target(place.table, guard.partition, schema.GUARD_SORT_KEY, f"guard of command {guard.said!r}")
+    return own_put(target, item, layout)
+
+
+def _record_evidence(records: Sequence[Action], layout: Layout) -> Evidence | None:
+    """Return the first record as evidence: published, it stays for `published_for`; until then it stays anyway."""
+    return _evidence("record", records[0], layout, layout.published_for) if records else None
+
+
+def _evidence(kind: Literal["record", "guard"], put: Action, layout: Layout, keep: timedelta) -> Evidence:
+    item = put.body["Item"]
+    key = {name: item[name] for name in (layout.pk, layout.sk)}
+    return Evidence(kind, put.target.table, key, keep // timedelta(milliseconds=1))
+
+
+def _check_limits(members: Sequence[Action]) -> None:
+    if len(members) > TRANSACTION_ACTIONS:
+        advice = "Each ordering key with events and an idempotency key take one of them. Split the transaction."
+        raise TransactionTooLarge("transaction", len(members), TRANSACTION_ACTIONS, "actions", advice)
+    size = sum(member.size for member in members)
+    if size > TRANSACTION_BYTES:
+        largest = max(members, key=lambda member: member.size)
+        advice = f"The largest action is {largest.target.label} with {largest.size:,} bytes."
+        raise TransactionTooLarge("transaction", size, TRANSACTION_BYTES, "bytes", advice)

@@ -1,0 +1,81 @@
+"""From DynamoDB's reasons to typed errors, and from a guard that was found to what it means. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.codec.values import deserialize_item
+from dynamodb_outbox.core.commit.reasons import class_of, weightiest
+from dynamodb_outbox.core.commit.receipt import Receipt
+from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.errors import (
+    ActionFailure,
+    CommitConflict,
+    CommitFailed,
+    CommitThrottled,
+    ConditionFailed,
+    IdempotencyMismatch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynamodb_outbox.core.commit.answers import Cancelled, Held
+    from dynamodb_outbox.core.commit.plan import CommitPlan
+    from dynamodb_outbox.core.commit.reasons import ReasonClass
+    from dynamodb_outbox.core.values import WireItem
+
+__all__ = ["cancellation", "guard_verdict", "held", "own_item_stood", "retryable"]
+
+_ERRORS: Mapping[ReasonClass, type[CommitFailed]] = {
+    "condition": ConditionFailed,
+    "conflict": CommitConflict,
+    "throttle": CommitThrottled,
+    "permanent": CommitFailed,
+}
+
+
+def cancellation(answer: Cancelled, plan: CommitPlan) -> CommitFailed:
+    """Return the error for a cancelled transaction: its class by the weightiest reason, every failure named."""
+    at_fault = [(index, reason) for index, reason in enumerate(answer.reasons) if reason.code != "None"]
+    failures = [
+        ActionFailure(
+            index=index,
+            action=plan.labels[index] if index < len(plan.labels) else f"action {index}",
+            code=reason.code,
+            message=reason.message,
+            item=None if reason.item is None else deserialize_item(reason.item),
+        )
+        for index, reason in at_fault
+    ]
+    return _ERRORS[weightiest(reason.code for _, reason in at_fault)](failures)
+
+
+def held(answer: Held) -> CommitFailed:
+    """Return the error for a request that was turned away until the time was up."""
+    return _ERRORS[answer.kind]((), detail=answer.detail)
+
+
+def retryable(answer: Cancelled) -> bool:
+    """Whether the same request may be sent again: conflicts and throttles alone are at fault."""
+    return weightiest(r.code for r in answer.reasons if r.code != "None") in {"conflict", "throttle"}
+
+
+def own_item_stood(answer: Cancelled, plan: CommitPlan) -> bool:
+    """Whether a record or the guard of this very transaction was in its own way."""
+    return any(class_of(reason.code) == "condition" for reason in answer.reasons[plan.own_from :])
+
+
+def guard_verdict(item: WireItem, plan: CommitPlan) -> Receipt | IdempotencyMismatch:
+    """Return what a guard in the table means for this transaction.
+
+    It is its own: committed. It is an earlier run's with the same content: that run's receipt. Else a mismatch.
+    """
+    guard: dict[str, Any] = deserialize_item(item)
+    if guard.get(schema.TX) == plan.tx:
+        return replace(plan.receipt, resolved_by="guard")
+    if guard.get(schema.FINGERPRINT) != plan.fingerprint:
+        return IdempotencyMismatch(plan.command)
+    versions = {(v["table"], v["pk"], v["sk"]): int(v["version"]) for v in guard.get(schema.VERSIONS, ())}
+    return Receipt(tuple(guard.get(schema.EVENT_IDS, ())), versions, replayed=True, resolved_by="guard")

@@ -1,0 +1,1 @@
+"""The outbox record: its schema, how it is written, read, and moved from state to state."""

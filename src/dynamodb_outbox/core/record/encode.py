@@ -1,0 +1,129 @@
+"""Records and guards in wire form, by the schema of `core.record.schema`.
+
+An event's data is not written anew: its payload text, fixed when it was emitted, goes into the record as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from json.encoder import encode_basestring as _quote
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.codec.envelope import rfc3339
+from dynamodb_outbox.core.record import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.core.values import AttributeValue, WireItem
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["Origin", "RecordDraft", "encode_guard", "encode_record"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What all items of one transaction share: its id `tx`, `at_ms` (epoch ms of the first send), the AWS Region."""
+
+    tx: str
+    at_ms: int
+    region: str | None
+
+
+@dataclass(frozen=True)
+class RecordDraft:
+    """One record to write: its `id`, the ordering `key`, its events in order, and its place among `count` records."""
+
+    id: str
+    key: str
+    events: tuple[Event, ...]
+    index: int
+    count: int
+
+
+def encode_record(record: RecordDraft, origin: Origin, layout: Layout) -> dict[str, AttributeValue]:
+    """Return the record as an item: the plain form for one event, the form with `events` for several."""
+    item: dict[str, AttributeValue] = {
+        layout.pk: {"S": record.key},
+        layout.sk: {"S": layout.prefix + record.id},
+        schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
+        schema.ID: {"S": record.id},
+        schema.KEY: {"S": record.key},
+        schema.TS: {"N": str(origin.at_ms // 1000)},
+        schema.AT: {"N": str(origin.at_ms)},
+        schema.TX: {
+            "M": {"id": {"S": origin.tx}, "index": {"N": str(record.index)}, "count": {"N": str(record.count)}}
+        },
+        schema.STATE: {"S": schema.PENDING},
+        schema.PENDING_INDEX: {"S": schema.index_shard(record.key, layout.index_shards)},
+    }
+    if origin.region is not None:
+        item[schema.REGION] = {"S": origin.region}
+    if len(record.events) == 1:
+        item |= _plain(record.events[0])
+    else:
+        item[schema.EVENTS] = {"S": f"[{','.join(map(_element, record.events))}]"}
+    return item
+
+
+def encode_guard(
+    key: Mapping[str, AttributeValue],
+    *,
+    fingerprint: str,
+    event_ids: Sequence[str],
+    versions: Mapping[tuple[str, str, str], int],
+    origin: Origin,
+    ttl: str,
+    keep_s: int,
+) -> WireItem:
+    """Return the guard of a command as an item.
+
+    `versions` are by (table, pk, sk); `ttl` names the table's TTL attribute, `keep_s` says for how many seconds from
+    the first send the guard is kept.
+    """
+    return {
+        **key,
+        schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
+        schema.FINGERPRINT: {"S": fingerprint},
+        schema.EVENT_IDS: {"L": [{"S": event_id} for event_id in event_ids]},
+        schema.VERSIONS: {"L": [_version(place, version) for place, version in versions.items()]},
+        schema.TX: {"S": origin.tx},
+        schema.AT: {"N": str(origin.at_ms)},
+        ttl: {"N": str(origin.at_ms // 1000 + keep_s)},
+    }
+
+
+def _version(place: tuple[str, str, str], version: int) -> AttributeValue:
+    table, pk, sk = place
+    return {"M": {"table": {"S": table}, "pk": {"S": pk}, "sk": {"S": sk}, "version": {"N": str(version)}}}
+
+
+def _plain(event: Event) -> dict[str, AttributeValue]:
+    item: dict[str, AttributeValue] = {
+        schema.TYPE: {"S": event.type},
+        schema.PAYLOAD: {"S": event.payload},
+        schema.SOURCE: {"S": event.source},
+        schema.TIME: {"S": rfc3339(event.time)},
+    }
+    if event.subject is not None:
+        item[schema.SUBJECT] = {"S": event.subject}
+    if event.sequence is not None:
+        item[schema.SEQUENCE] = {"S": event.sequence}
+    if event.attributes:
+        item[schema.ATTRIBUTES] = {"M": {name: {"S": value} for name, value in event.attributes.items()}}
+    return item
+
+
+def _element(event: Event) -> str:
+    fields = {"id": event.id, "type": event.type, "source": event.source}
+    if event.subject is not None:
+        fields["subject"] = event.subject
+    if event.sequence is not None:
+        fields["sequence"] = event.sequence
+    fields["time"] = rfc3339(event.time)
+    written = ",".join(f'"{name}":{_quote(value)}' for name, value in fields.items())
+    if event.attributes:
+        attributes = ",".join(f"{_quote(name)}:{_quote(value)}" for name, value in event.attributes.items())
+        written += f',"attributes":{{{attributes}}}'
+    return f'{{{written},"data":{event.payload}}}'

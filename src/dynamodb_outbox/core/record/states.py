@@ -1,0 +1,105 @@
+"""The states of a stored record, as one table.
+
+    pending ------> published    its events were accepted: kept until its TTL, out of the index
+       |               ^
+       +--> parked ----+         an event of it can never be accepted: kept without a TTL, in its own part of the index
+               |
+               +--> discarded    somebody decided that it shall never be published
+
+A hand-written record has no `state`; it counts as pending. Every move is one conditional write: the record must be in
+the state that the mover saw, so two movers never undo each other. Its identity needs no condition of its own, since
+the id is part of the sort key. Parking alone may also find no item, and writes it then: the event exists nowhere else.
+No other move creates an item, so none leaves a ghost of a record that was deleted.
+
+Attributes that a move leaves behind:
+
+    state          S    published, parked or discarded
+    <ttl>          N    epoch seconds, on published records alone
+    ob_pending     S    `parked` on parked records; absent on published ones
+    parked_at      N    epoch milliseconds
+    parked_code    S    what refused the event: the bus's code, or this library's for what was found without asking it
+    parked_reason  S    the words that came with it, shortened; never the payload
+    parked_events  NS   positions, from 0, of the events that were refused, in a record of several; absent: all of them
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.record.schema import PARKED, PENDING, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynamodb_outbox.core.values import AttributeValue, WireItem
+
+__all__ = [
+    "DISCARDED",
+    "EDGES",
+    "FINAL_STATES",
+    "PARKED",
+    "PARKED_AT",
+    "PARKED_CODE",
+    "PARKED_EVENTS",
+    "PARKED_REASON",
+    "PENDING",
+    "PUBLISHED",
+    "Edge",
+    "needs_no_parking",
+    "state_of",
+]
+
+PUBLISHED = "published"
+DISCARDED = "discarded"
+
+PARKED_AT = "parked_at"
+PARKED_CODE = "parked_code"
+PARKED_REASON = "parked_reason"
+PARKED_EVENTS = "parked_events"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One move that is allowed. `creates`: it also holds for a record that is not there, and writes it."""
+
+    before: str
+    after: str
+    creates: bool = False
+
+
+EDGES: Mapping[tuple[str, str], Edge] = MappingProxyType(
+    {
+        (edge.before, edge.after): edge
+        for edge in (
+            Edge(PENDING, PUBLISHED),
+            Edge(PENDING, PARKED, creates=True),
+            Edge(PARKED, PUBLISHED),
+            Edge(PARKED, DISCARDED),
+        )
+    }
+)
+"""All moves; a pair that is not here is never written."""
+
+FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S": DISCARDED})
+"""Values of `state` of a record that no relay publishes from the stream."""
+
+
+def state_of(item: WireItem) -> str:
+    """Return an item's state; anything that is not one of the later states counts as pending."""
+    found = item.get(STATE)
+    return str(found["S"]) if found is not None and found in FINAL_STATES else PENDING
+
+
+def needs_no_parking(item: WireItem, events: frozenset[str] | None) -> bool:
+    """Whether an item found in place of the expected one makes a park of `events` (None: all) superfluous.
+
+    So it does when it was published or discarded meanwhile, or is parked already with these events among its own.
+    """
+    state = state_of(item)
+    if state != PARKED:
+        return state in (PUBLISHED, DISCARDED)
+    if PARKED_EVENTS not in item:
+        return True
+    return events is not None and events <= set(item[PARKED_EVENTS].get("NS", ()))

@@ -1,0 +1,440 @@
+"""The writing side: a change and its events, committed in one write.
+
+`Outbox` is what a service keeps; `Transaction` is one unit of work. This module only collects arguments and obeys the
+commit machine (`core.commit.machine`), where the decisions are made; actions and events take their final form the
+moment they are given, so that a mistake is raised at the line that made it and nothing given can change afterwards.
+"""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.adapters.conditions import attr_expression
+from dynamodb_outbox.adapters.dynamodb import DynamoStore
+from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.core.codec.size import text_bytes
+from dynamodb_outbox.core.commit import actions
+from dynamodb_outbox.core.commit.commands import Command, Done, Fail, Read, Wait
+from dynamodb_outbox.core.commit.conditions import Requirement, whole_version
+from dynamodb_outbox.core.commit.events import new_event
+from dynamodb_outbox.core.commit.expressions import Expression, check_placeholders, part, placeholders_of
+from dynamodb_outbox.core.commit.fingerprint import guard_hash
+from dynamodb_outbox.core.commit.machine import CommitMachine, State
+from dynamodb_outbox.core.commit.plan import Draft, Guard, Place
+from dynamodb_outbox.core.commit.steady import SteadyTime
+from dynamodb_outbox.core.commit.updates import Changes, Path, update_of
+from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENTBRIDGE, PARTITION_KEY_BYTES
+from dynamodb_outbox.errors import (
+    ConfigurationError,
+    InvalidAction,
+    LimitExceeded,
+    NestedTransaction,
+    NotCommitted,
+    TransactionClosed,
+)
+from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
+from dynamodb_outbox.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from dynamodb_outbox.core.commit.plan import CommitPlan
+    from dynamodb_outbox.core.commit.receipt import Receipt
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.ports import Clock, Entropy
+
+__all__ = ["Outbox", "Transaction"]
+
+
+class Outbox:
+    """Commits changes of a table together with the events that they mean. Safe for use by several threads.
+
+    table            the table that holds the records; transactions may change items of other tables too
+    source           CloudEvents source of the events: 1 to 256 characters, not starting with `aws.`
+    layout           names of attributes and prefixes; the relay needs the same
+    client           a boto3 client of DynamoDB. Left out, one is made on first use: one attempt, 2 s to connect, 5 s to
+                     answer. Retries are this library's own, so a client that makes few of them is the better one
+    max_event_bytes  the largest event accepted, counted in its published form (a CloudEvents envelope, UTF-8)
+    commit_within    how long one commit() goes on over conflicts, throttling and lost answers
+    clock, entropy   time and randomness; the operating system's unless given
+
+    Raises ConfigurationError for arguments that cannot work. Warns with ClientRetriesWarning of a client whose own
+    retries outlast the memory of DynamoDB.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        source: str,
+        layout: Layout | None = None,
+        client: Any = None,
+        max_event_bytes: int = 262_144,
+        commit_within: timedelta = timedelta(seconds=20),
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        if not table:
+            raise ConfigurationError("Outbox: the name of the table is empty.")
+        if not 1 <= len(source) <= EVENT_SOURCE_LENGTH or source.startswith("aws."):
+            raise ConfigurationError(
+                f"Outbox(source={source!r}): 1 to {EVENT_SOURCE_LENGTH} characters, not starting with 'aws.', which "
+                "EventBridge keeps for itself."
+            )
+        if not 1 <= max_event_bytes <= EVENTBRIDGE.entry_bytes:
+            raise ConfigurationError(f"Outbox(max_event_bytes={max_event_bytes}): 1 to {EVENTBRIDGE.entry_bytes:,}.")
+        if commit_within <= timedelta(0):
+            raise ConfigurationError(f"Outbox(commit_within={commit_within}): more than no time is needed.")
+        self.table = table
+        self.source = source
+        self.layout = layout or Layout()
+        self.max_event_bytes = max_event_bytes
+        self.commit_within = commit_within
+        self.clock: Clock = clock or SystemClock()
+        self.entropy: Entropy = entropy or SystemEntropy()
+        self.store = DynamoStore(client)
+
+    def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
+        """Return a new transaction: use it as a context manager, or call its commit().
+
+        With an `idempotency_key` the transaction is a command: it commits once for this key and source, for as long as
+        the layout's `guard_for`, and a repetition gets the first receipt (`replayed`). A repetition with other content
+        raises IdempotencyMismatch. Content is what the actions and events say; when it holds values made anew on each
+        run, such as an id or a date, pass a `fingerprint`: text that is equal for equal commands.
+
+        Raises InvalidAction for an empty key, or a fingerprint without a key.
+        """
+        if idempotency_key is None:
+            if fingerprint is not None:
+                raise InvalidAction("transaction", "fingerprint= needs an idempotency_key= to belong to.")
+            return Transaction(self, None)
+        _check_text("idempotency_key", idempotency_key)
+        if fingerprint is not None:
+            _check_text("fingerprint", fingerprint)
+        partition = self.layout.guard_prefix + guard_hash(self.source, idempotency_key)
+        return Transaction(self, Guard(partition, idempotency_key, fingerprint, self.layout.guard_for))
+
+    def transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
+        """Return a transaction guarded by an item with the partition key `guard`, kept for `keep`.
+
+        What `transaction(idempotency_key=)` does, for callers that name their own guards, as an inbox does: here the
+        guard may be all that is written. Raises LimitExceeded for a guard that is too long for a partition key.
+        """
+        if text_bytes(guard) > PARTITION_KEY_BYTES:
+            raise LimitExceeded("guard", text_bytes(guard), PARTITION_KEY_BYTES, "bytes", "Use shorter names.")
+        return Transaction(self, Guard(guard, guard, fingerprint, keep, alone=True))
+
+    def _new_id(self) -> str:
+        return uuid7(self.clock.now_ms(), self.entropy.bytes(ENTROPY_BYTES))
+
+
+class Transaction:
+    """One atomic write: actions on items, and the events that they mean. For one thread.
+
+    As a context manager it commits on a clean exit and writes nothing when the block raises. Values are Python values
+    as boto3's resources take them, but nothing is converted silently: `core.codec.values` has the rule.
+
+    What every action takes:
+
+    if_absent     the item must not be there; with Layout(version=...) it starts at version 1
+    if_exists     the item must be there
+    if_version    the item must have this version; a put or an update writes the next one
+    condition     a boto3 condition (`Attr("status").eq("OPEN")`), or text with `names=` and `values=`
+    table         another table, with the same names of key attributes
+
+    Several of them must all hold. A condition that does not hold makes the commit raise ConditionFailed, with the item
+    as it was. All actions raise InvalidAction for arguments that cannot work (DuplicateAction for a second action on
+    one item, ReservedName for keys of the library's own items), InvalidValue for values that cannot be stored,
+    LimitExceeded for what is too large, and TransactionClosed after the end.
+    """
+
+    def __init__(self, outbox: Outbox, guard: Guard | None) -> None:
+        self._outbox = outbox
+        self._draft = Draft(guard)
+        self._plan: CommitPlan | None = None
+        self._machine: CommitMachine | None = None
+        self._steady: SteadyTime | None = None
+        self._receipt: Receipt | None = None
+        self._entered = False
+        self._abandoned = False
+
+    # --- actions ------------------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        item: Mapping[str, Any],
+        *,
+        if_absent: bool = False,
+        if_exists: bool = False,
+        if_version: int | None = None,
+        condition: Any = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+        table: str | None = None,
+    ) -> None:
+        """Store an item, in place of the one there if a condition allows that or `overwrite` says so.
+
+        With Layout(version=...) the version attribute is filled in under `if_absent` and `if_version`, and otherwise
+        stored as the item has it. Raises UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
+        """
+        target = self._target("put", item, table)
+        demand = self._condition(target.label, condition, names, values)
+        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        self._draft.add(actions.put(target, item, requirement, self._outbox.layout, overwrite=overwrite))
+
+    def update(
+        self,
+        key: Mapping[str, Any],
+        *,
+        set: Mapping[Path, Any] | None = None,  # noqa: A002 -- DynamoDB's own word
+        remove: Sequence[Path] = (),
+        add: Mapping[Path, Any] | None = None,
+        delete: Mapping[Path, Any] | None = None,
+        expression: str | None = None,
+        if_absent: bool = False,
+        if_exists: bool = False,
+        if_version: int | None = None,
+        condition: Any = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        table: str | None = None,
+    ) -> None:
+        """Change attributes of an item; without a condition the item is created when it is not there, as in DynamoDB.
+
+        `set` and `add` map names to values (`add` takes numbers and sets), `delete` maps names to the members to take
+        out of a set, `remove` is a list of names. A name is a top-level attribute, taken literally; a tuple is a path:
+        `set={("lines", 0, "price"): 5}`. Functions and arithmetic go into `expression=` with `names=` and `values=`,
+        in place of the four: `expression="SET n = if_not_exists(n, :zero) + :one"`.
+
+        An update without `if_absent` and `if_version` leaves the version attribute alone.
+        """
+        target = self._target("update", key, table, exactly=True)
+        layout = self._outbox.layout
+        counted = layout.version if if_absent or if_version is not None else None
+        changes = Changes(set or {}, _paths(remove, target.label), add or {}, delete or {})
+        built = update_of(changes, (layout.pk, layout.sk, counted), target.label)
+        if expression is not None:
+            if built is not None:
+                raise InvalidAction(target.label, "expression= stands in place of set=, remove=, add= and delete=.")
+            built = part(expression, placeholders_of(names, values, target.label))
+        demand = self._condition(target.label, condition, names, values, expression)
+        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        self._draft.add(actions.update(target, built, requirement, layout))
+
+    def delete(
+        self,
+        key: Mapping[str, Any],
+        *,
+        if_exists: bool = False,
+        if_version: int | None = None,
+        condition: Any = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        table: str | None = None,
+    ) -> None:
+        """Delete an item; without a condition it is no failure when there is none."""
+        target = self._target("delete", key, table, exactly=True)
+        demand = self._condition(target.label, condition, names, values)
+        requirement = Requirement(False, if_exists, whole_version(if_version, target.label), demand)
+        self._draft.add(actions.delete(target, requirement, self._outbox.layout))
+
+    def check(
+        self,
+        key: Mapping[str, Any],
+        *,
+        if_absent: bool = False,
+        if_exists: bool = False,
+        if_version: int | None = None,
+        condition: Any = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        table: str | None = None,
+    ) -> None:
+        """Require something of an item and change nothing. It needs a condition, and gives no event its key."""
+        target = self._target("check", key, table, exactly=True)
+        demand = self._condition(target.label, condition, names, values)
+        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        self._draft.add(actions.check(target, requirement, self._outbox.layout))
+
+    def emit(
+        self,
+        type: str,  # noqa: A002 -- CloudEvents' own word
+        data: Any,
+        *,
+        key: str | None = None,
+        subject: str | None = None,
+        time: datetime | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Event:
+        """Add an event, published if and only if the transaction is committed.
+
+        `type` has 1 to 128 characters; `data` is any JSON value, with Decimal, aware datetimes, UUIDs and Enums by the
+        rule of `core.codec.payload`; `key` is the ordering key, the partition written unless given; `time` is when it
+        happened, now unless given; `attributes` are CloudEvents extension attributes, text by lower-case names.
+
+        Returns the event; its `key` is None unless given, because it is settled at the commit: emit may come before the
+        put. Raises InvalidEvent, InvalidValue with the path in `data`, TransactionClosed. The commit raises
+        AmbiguousKey, MissingKey and EventTooLarge.
+        """
+        self._refuse_late("emit")
+        outbox = self._outbox
+        event = new_event(
+            type,
+            data,
+            id=outbox._new_id(),  # noqa: SLF001 -- the two classes are one
+            source=outbox.source,
+            time=datetime.fromtimestamp(outbox.clock.now_ms() / 1000, timezone.utc) if time is None else time,
+            key=key,
+            subject=subject,
+            attributes=attributes,
+            layout=outbox.layout,
+        )
+        self._draft.events.append(event)
+        return event
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def request(self) -> dict[str, Any]:
+        """Return exactly the keyword arguments of `client.transact_write_items`, token included; send nothing.
+
+        The transaction is fixed by that: commit() would send the same request, and nothing can be added. Raises what
+        commit() raises before it sends.
+        """
+        self._refuse_ended("request")
+        return copy.deepcopy(dict(self._planned().request))
+
+    def commit(self) -> Receipt:
+        """Write everything, or nothing, and return the receipt.
+
+        Raises ConditionFailed when a condition did not hold, IdempotencyMismatch, CommitFailed for what DynamoDB
+        refuses: nothing was written. Raises CommitConflict and CommitThrottled when the time was up: nothing was
+        written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
+        goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
+        EventTooLarge, TransactionTooLarge.
+        """
+        self._refuse_ended("commit")
+        plan = self._planned()
+        outbox = self._outbox
+        if self._machine is None or self._steady is None:
+            self._machine = CommitMachine(plan, outbox.commit_within // timedelta(milliseconds=1))
+            self._steady = SteadyTime(plan.at_ms, outbox.clock.monotonic_ms())
+        self._receipt = _drive(self._machine, self._steady, outbox)
+        return self._receipt
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt of the commit. Raises NotCommitted before there is one."""
+        if self._receipt is None:
+            raise NotCommitted(self._state())
+        return self._receipt
+
+    def __enter__(self) -> Transaction:
+        if self._entered:
+            raise NestedTransaction
+        self._refuse_late("with")
+        self._entered = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            if not self._has_ended():
+                self.commit()
+        elif self._machine is None:
+            self._abandoned = True
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, exactly: bool = False) -> actions.Target:
+        self._refuse_late(verb)
+        target = actions.target_of(verb, table or self._outbox.table, key, self._outbox.layout, exactly=exactly)
+        self._draft.refuse_second(target)
+        return target
+
+    def _condition(
+        self,
+        action: str,
+        condition: Any,
+        names: Mapping[str, str] | None,
+        values: Mapping[str, Any] | None,
+        expression: str | None = None,
+    ) -> Expression | None:
+        """Return `condition=` as an expression; a caller's texts must use exactly the placeholders given."""
+        given = placeholders_of(names, values, action)
+        texts = [text for text in (expression, condition) if isinstance(text, str)]
+        check_placeholders(texts, given, action)
+        if condition is None:
+            return None
+        if isinstance(condition, str):
+            if not condition.strip():
+                raise InvalidAction(action, "condition= is empty text.")
+            return part(condition, given)
+        return attr_expression(condition, action)
+
+    def _planned(self) -> CommitPlan:
+        if self._plan is None:
+            outbox = self._outbox
+            place = Place(outbox.table, outbox.layout, outbox.store.region)
+            ids = [outbox._new_id() for _ in range(len(self._draft.events) + 1)]  # noqa: SLF001 -- as above
+            self._plan = self._draft.plan(
+                place, at_ms=outbox.clock.now_ms(), ids=ids, max_event_bytes=outbox.max_event_bytes
+            )
+        return self._plan
+
+    def _has_ended(self) -> bool:
+        return self._machine is not None and self._machine.state is State.CLOSED
+
+    def _state(self) -> str:
+        if self._receipt is not None:
+            return "committed"
+        if self._abandoned:
+            return "abandoned, since its block raised"
+        if self._has_ended():
+            return "failed"
+        return "open" if self._plan is None else "fixed by request() or commit()"
+
+    def _refuse_ended(self, operation: str) -> None:
+        if self._abandoned or self._has_ended():
+            raise TransactionClosed(operation, self._state())
+
+    def _refuse_late(self, operation: str) -> None:
+        if self._abandoned or self._plan is not None:
+            raise TransactionClosed(operation, self._state())
+
+
+def _drive(machine: CommitMachine, steady: SteadyTime, outbox: Outbox) -> Receipt:
+    """Obey the machine until it is done."""
+    clock, store, entropy = outbox.clock, outbox.store, outbox.entropy
+
+    def now_ms() -> int:
+        return steady.now_ms(clock.now_ms(), clock.monotonic_ms())
+
+    command: Command = machine.begin(now_ms())
+    while not isinstance(command, Done):
+        if isinstance(command, Fail):
+            raise command.error
+        if isinstance(command, Wait):
+            clock.sleep_ms(command.duration_ms)
+            command = machine.waited(now_ms())
+        elif isinstance(command, Read):
+            command = machine.read(store.read(command.table, command.key), now_ms(), entropy.unit())
+        else:
+            command = machine.answered(store.transact(command.request), now_ms(), entropy.unit())
+    return command.receipt
+
+
+def _paths(remove: object, action: str) -> tuple[Path, ...]:
+    # A tuple is a path elsewhere, so a tuple here could mean one path or several names.
+    if remove != () and not isinstance(remove, list):
+        raise InvalidAction(action, f"remove= is {remove!r}; a list of names and paths is needed.")
+    return tuple(remove) if isinstance(remove, list) else ()
+
+
+def _check_text(argument: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidAction("transaction", f"{argument}={value!r}: text that is not empty is needed.")

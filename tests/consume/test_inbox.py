@@ -1,0 +1,260 @@
+"""A consumer applies each event once, whatever the bus and the queue deliver."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dynamodb_outbox.consume.inbox import Inbox
+from dynamodb_outbox.core.codec.envelope import cloudevent
+from dynamodb_outbox.errors import ConfigurationError, UnhandledEvent
+from dynamodb_outbox.event import Event
+from dynamodb_outbox.local.provision import create_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Account
+    from dynamodb_outbox.outbox import Transaction
+
+TABLE = "billing"
+
+
+def placed(number: int, event_type: str = "order.placed") -> Event:
+    """Return an event of order `number`."""
+    return Event(
+        id=f"event-{number}",
+        type=event_type,
+        source="shop.orders",
+        payload=json.dumps({"order_id": str(number), "cents": 100}),
+        time=datetime(2026, 11, 29, tzinfo=timezone.utc),
+        key=f"ORDER#{number}",
+    )
+
+
+def delivery(*events: Event) -> dict[str, Any]:
+    """Return the batch that Lambda gives the consumer of these events' queue."""
+    return {
+        "Records": [
+            {
+                "messageId": f"message-{number}",
+                "eventSource": "aws:sqs",
+                "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:billing",
+                "body": json.dumps(
+                    {"detail-type": event.type, "source": event.source, "detail": json.loads(cloudevent(event))}
+                ),
+            }
+            for number, event in enumerate(events)
+        ]
+    }
+
+
+@pytest.fixture
+def table(engine: Account) -> Callable[[], list[dict[str, Any]]]:
+    """Make the consumer's table; the function returns its items, wire form."""
+    client = engine.client("dynamodb")
+    create_table(client, TABLE)
+    return lambda: client.scan(TableName=TABLE, ConsistentRead=True)["Items"]
+
+
+def counting(engine: Account, consumer: str = "invoices") -> Inbox:
+    """Return an inbox whose effect counts its applications, so that a second one shows."""
+    inbox = Inbox(TABLE, consumer=consumer, client=engine.client("dynamodb"))
+
+    @inbox.on("order.placed")
+    def count(event: Event, tx: Transaction) -> None:
+        tx.update({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META"}, add={"applied": 1})
+
+    return inbox
+
+
+def applied(items: list[dict[str, Any]]) -> dict[str, int]:
+    """Return how often each invoice's effect was applied."""
+    return {item["pk"]["S"]: int(item["applied"]["N"]) for item in items if "applied" in item}
+
+
+def test_a_batch_is_applied_and_reported_as_done(engine: Account, table: Callable[[], list[dict[str, Any]]]) -> None:
+    """Each event has its effect and its inbox record, with a TTL 30 days ahead, and no message is reported."""
+    before = datetime.now(timezone.utc)
+    assert counting(engine).lambda_handler(delivery(placed(1), placed(2))) == {"batchItemFailures": []}
+    items = table()
+    assert applied(items) == {"INVOICE#1": 1, "INVOICE#2": 1}
+    records = [item for item in items if item["pk"]["S"].startswith("INBOX#")]
+    assert {item["pk"]["S"] for item in records} == {
+        "INBOX#invoices#shop.orders#event-1",
+        "INBOX#invoices#shop.orders#event-2",
+    }
+    for record in records:
+        ahead = int(record["expires_at"]["N"]) - before.timestamp()
+        assert timedelta(days=30).total_seconds() - 1 <= ahead <= timedelta(days=30).total_seconds() + 60
+
+
+def test_a_duplicate_is_acknowledged_and_changes_nothing(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Twice in one batch, and once more in another process's inbox: one effect, no failure."""
+    assert counting(engine).lambda_handler(delivery(placed(1), placed(1))) == {"batchItemFailures": []}
+    assert counting(engine).lambda_handler(delivery(placed(1))) == {"batchItemFailures": []}
+    assert applied(table()) == {"INVOICE#1": 1}
+
+
+def test_apply_says_whether_this_call_did_it(engine: Account, table: Callable[[], list[dict[str, Any]]]) -> None:
+    """True the first time, False after that."""
+    inbox = counting(engine)
+    assert [inbox.apply(placed(1)) for _ in range(3)] == [True, False, False]
+    assert applied(table()) == {"INVOICE#1": 1}
+
+
+def test_copies_applied_at_the_same_moment_have_one_effect(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Eight threads with the same event: one applies it, the others find it applied."""
+    results: list[bool] = []
+    barrier = threading.Barrier(8)
+
+    def run() -> None:
+        inbox = counting(engine)
+        barrier.wait()
+        results.append(inbox.apply(placed(1)))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [False] * 7 + [True]
+    assert applied(table()) == {"INVOICE#1": 1}
+
+
+def test_each_consumer_of_a_table_applies_an_event_for_itself(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Records of one consumer do not hide an event from another."""
+    assert counting(engine, "invoices").apply(placed(1))
+    assert counting(engine, "statistics").apply(placed(1))
+    assert applied(table()) == {"INVOICE#1": 2}
+
+
+def test_a_function_that_fails_fails_its_message_alone(
+    engine: Account, table: Callable[[], list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failing message is reported by its id, nothing of it is written, and the others are applied."""
+    inbox = Inbox(TABLE, consumer="invoices", client=engine.client("dynamodb"))
+
+    @inbox.consumer
+    def fail_on_two(event: Event, tx: Transaction) -> None:
+        tx.put({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META", "applied": 1}, if_absent=True)
+        if event.id == "event-2":
+            raise RuntimeError("no")
+
+    with caplog.at_level(logging.ERROR):
+        answer = inbox.lambda_handler(delivery(placed(1), placed(2), placed(3)))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "message-1"}]}
+    assert applied(table()) == {"INVOICE#1": 1, "INVOICE#3": 1}
+    assert "message-1" in caplog.text
+
+
+def test_a_business_condition_that_fails_is_not_taken_for_a_duplicate(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """The message is reported; no inbox record remains, so that it can be applied once the condition holds."""
+    inbox = Inbox(TABLE, consumer="invoices", client=engine.client("dynamodb"))
+
+    @inbox.on("order.placed")
+    def pay(event: Event, tx: Transaction) -> None:
+        tx.update({"pk": f"ACCOUNT#{event.data['order_id']}", "sk": "META"}, add={"applied": 1}, if_exists=True)
+
+    assert inbox.lambda_handler(delivery(placed(1))) == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert table() == []
+    engine.client("dynamodb").put_item(TableName=TABLE, Item={"pk": {"S": "ACCOUNT#1"}, "sk": {"S": "META"}})
+    assert inbox.lambda_handler(delivery(placed(1))) == {"batchItemFailures": []}
+    assert applied(table()) == {"ACCOUNT#1": 1}
+
+
+def test_the_consumers_own_events_are_part_of_the_effect(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """An event that a function emits is committed with the effect, once, under the consumer's own source and key."""
+    inbox = Inbox(TABLE, consumer="invoices", source="billing", client=engine.client("dynamodb"))
+
+    @inbox.on("order.placed")
+    def invoice(event: Event, tx: Transaction) -> None:
+        tx.put({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META"}, if_absent=True)
+        tx.emit("invoice.created", {"order_id": event.data["order_id"]})
+
+    inbox.lambda_handler(delivery(placed(1), placed(1)))
+    records = [item for item in table() if item["sk"]["S"].startswith("OUTBOX#")]
+    assert [(item["pk"]["S"], item["type"]["S"], item["source"]["S"]) for item in records] == [
+        ("INVOICE#1", "invoice.created", "billing")
+    ]
+
+
+def test_an_event_that_no_function_takes_goes_back(
+    engine: Account, table: Callable[[], list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is reported as failed with advice, not acknowledged in silence."""
+    answer = counting(engine).lambda_handler(delivery(placed(1, "order.cancelled"), placed(2)))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert "@inbox.on('order.cancelled')" in caplog.text
+    assert applied(table()) == {"INVOICE#2": 1}
+    with pytest.raises(UnhandledEvent) as caught:
+        counting(engine).apply(placed(1, "order.cancelled"))
+    assert caught.value.event_type == "order.cancelled"
+
+
+def test_a_message_that_is_not_an_event_goes_back_alone(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """A malformed body fails its own message only."""
+    batch = delivery(placed(1), placed(2))
+    batch["Records"][0]["body"] = "not json"
+    assert counting(engine).lambda_handler(batch) == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert applied(table()) == {"INVOICE#2": 1}
+
+
+def test_an_empty_batch_is_done() -> None:
+    """Lambda's test button sends one."""
+    assert Inbox(TABLE, consumer="invoices").lambda_handler({"Records": []}) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"consumer": ""}, "consumer"),
+        ({"consumer": "a#b"}, "consumer"),
+        ({"consumer": "c", "remember": timedelta(seconds=1)}, "remember"),
+    ],
+)
+def test_an_inbox_that_cannot_work_is_refused(arguments: dict[str, Any], said: str) -> None:
+    """The error names the argument."""
+    with pytest.raises(ConfigurationError, match=said):
+        Inbox(TABLE, **arguments)
+
+
+def test_a_second_function_for_a_type_is_refused() -> None:
+    """Neither replaces the other in silence; the same for the function of all types."""
+    inbox = Inbox(TABLE, consumer="invoices")
+    inbox.on("t")(lambda event, tx: None)  # noqa: ARG005
+    inbox.consumer(lambda event, tx: None)  # noqa: ARG005
+    with pytest.raises(ConfigurationError, match="'t'"):
+        inbox.on("t")(lambda event, tx: None)  # noqa: ARG005
+    with pytest.raises(ConfigurationError, match="all types"):
+        inbox.consumer(lambda event, tx: None)  # noqa: ARG005
+
+
+def test_an_async_function_is_refused() -> None:
+    """It would return a coroutine that nobody awaits, and its message would be acknowledged without an effect."""
+    inbox = Inbox(TABLE, consumer="invoices")
+
+    async def apply(event: Event, tx: Transaction) -> None:
+        raise AssertionError((event, tx))
+
+    with pytest.raises(ConfigurationError, match="async"):
+        inbox.on("t")(apply)
+    with pytest.raises(ConfigurationError, match="async"):
+        inbox.consumer(apply)
