@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+from botocore.exceptions import BotoCoreError
 
 from dynamodb_outbox.errors import ConfigurationError
 
@@ -16,7 +19,8 @@ def refuse_resource_client(client: Any) -> None:
     """
     probe = {"TableName": "probe", "Item": {"probe": {"S": "probe"}}}
     model = client.meta.service_model.operation_model("PutItem")
-    client.meta.events.emit("before-parameter-build.dynamodb.PutItem", params=probe, model=model, context={})
+    with contextlib.suppress(BotoCoreError):  # a stub on the client, which knows nothing of this call
+        client.meta.events.emit("before-parameter-build.dynamodb.PutItem", params=probe, model=model, context={})
     if probe["Item"] != {"probe": {"S": "probe"}}:
         raise ConfigurationError(
             "client= belongs to boto3.resource('dynamodb'), whose client converts values by itself. "

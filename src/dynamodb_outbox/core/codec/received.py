@@ -6,20 +6,20 @@ text again, so that a received event and an emitted one are the same kind of val
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES
+from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES, parse_rfc3339
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.errors import InvalidMessage, InvalidValue
 from dynamodb_outbox.event import Event
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 __all__ = ["parse_cloudevent"]
 
 _SPEC_VERSION = "1.0"
-_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
 def parse_cloudevent(message: object, where: str) -> Event:
@@ -72,13 +72,7 @@ def _extensions(message: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _time(text: str, where: str) -> datetime:
-    # Not datetime.fromisoformat alone: before Python 3.11 it knows neither Z nor any number of fraction digits.
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise InvalidMessage(where, f"the CloudEvent's time is not RFC 3339: {text!r}.")
-    date, clock, fraction, zone = match.groups()
-    offset = "+00:00" if zone in "Zz" else zone
     try:
-        return datetime.fromisoformat(f"{date}T{clock}.{fraction or '0':0<6.6}{offset}").astimezone(timezone.utc)
-    except (ValueError, OverflowError):
-        raise InvalidMessage(where, f"the CloudEvent's time does not exist: {text!r}.") from None
+        return parse_rfc3339(text)
+    except ValueError as error:
+        raise InvalidMessage(where, f"the CloudEvent's time cannot be read: {error}.") from None

@@ -1,0 +1,1 @@
+"""The relay: stream records in, commands out."""

@@ -1,0 +1,67 @@
+"""What a sink says of the entries it was given, in the four classes that decide what happens to them.
+
+    transient   the same entry can pass later: it is sent again in this invocation, with growing pauses
+    unknown     no answer said whether it was accepted (timeout, connection reset): not accepted, sent again
+    content     this entry can never pass: it is parked
+    target      the destination or the permission is wrong, not the entry: everything is held, nothing is parked
+
+Which code of which bus belongs to which class is data of that bus's sink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["Answered", "Fault", "Kind", "Outcome", "Prepared", "RequestFailed"]
+
+
+class Kind(Enum):
+    """The class of a fault."""
+
+    TRANSIENT = "transient"
+    UNKNOWN = "unknown"
+    CONTENT = "content"
+    TARGET = "target"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why an entry, or a whole request, was not accepted: the class, the bus's own code, and its words.
+
+    `reason` never contains an event's payload: it is logged and stored with a parked record.
+    """
+
+    kind: Kind
+    code: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.reason}" if self.reason else self.code
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The sink answered: one result for each entry, in the order sent; None is accepted."""
+
+    results: tuple[Fault | None, ...]
+
+
+@dataclass(frozen=True)
+class RequestFailed:
+    """The request failed as a whole: no entry of it is known to be accepted."""
+
+    fault: Fault
+
+
+Outcome = Answered | RequestFailed
+"""What one publish request came to."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An event as a sink will send it: the sink's own form of it, and its size in bytes as the bus counts them."""
+
+    entry: Any
+    size: int

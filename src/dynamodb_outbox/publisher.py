@@ -1,0 +1,346 @@
+"""The relay as a Lambda function: stream records in, events to the sink, the first record that is not done out.
+
+This is a shell over `core.relay`: it decodes, starts what the machine says in a pool of threads, and hands back what
+came of it, until the machine is done. It answers with the LOWEST sequence number that is neither accepted nor parked;
+Lambda then delivers that record and all after it again. It raises only for what concerns the whole invocation (a wrong
+view type, a wrong layout), never for a part of the batch, and it never answers while a request is under way.
+
+Time. The function's own deadline comes from the context. A publish starts only while a whole request, and the settling
+after it, still fit before that. Where the function's time is too short for the clients' time-outs, half of it is used
+and a warning is logged once: a request that hangs could then outlive the function, which costs duplicates, no events.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynamodb_outbox.adapters.records import DynamoRecordStates
+from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
+from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.relay.commands import (
+    Done,
+    Entry,
+    Fact,
+    Park,
+    ParkDone,
+    Publish,
+    PublishDone,
+    Settings,
+    Settle,
+    SettleDone,
+    Tick,
+    WaitUntil,
+)
+from dynamodb_outbox.core.relay.machine import Machine
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
+from dynamodb_outbox.core.relay.select import Selected, select
+from dynamodb_outbox.core.relay.states import State
+from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
+from dynamodb_outbox.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dynamodb_outbox.core.relay.commands import Command
+    from dynamodb_outbox.ports import Clock, Entropy, RecordStates, Sink
+
+__all__ = ["Relay"]
+
+_log = logging.getLogger("dynamodb_outbox.relay")
+
+_SLACK_MS = 250
+"""For what the time-outs do not cover: signing, parsing, the answer itself."""
+_UNLIMITED_MS = 60_000
+"""The time an invocation without a context takes at most."""
+_TABLE_CALLS = 2
+
+
+class Relay:
+    """Relays outbox records from a table's stream to `sink`.
+
+    layout         the writer's Layout
+    table          the table's name; taken from the stream's ARN when not given
+    source         source of events whose record names none (hand-written ones); the table's name when not given
+    client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
+    ordering       "key": of the events of one key the next is sent when the one before it was accepted; "none": all at
+                   once, faster, in no order between records
+    on_poison      "park": an event that the sink can never accept is stored as parked, and its key goes on
+    max_in_flight  publish requests at the same time
+
+    Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
+    stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
+
+    Raises ConfigurationError for arguments that cannot work.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        layout: Layout | None = None,
+        table: str | None = None,
+        source: str | None = None,
+        client: Any = None,
+        ordering: Literal["key", "none"] = "key",
+        on_poison: Literal["park"] = "park",
+        max_in_flight: int = 8,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        if ordering not in {"key", "none"}:
+            raise ConfigurationError(f"Relay(ordering={ordering!r}): 'key' or 'none'.")
+        if on_poison != "park":
+            raise ConfigurationError(f"Relay(on_poison={on_poison!r}): 'park'.")
+        if max_in_flight < 1:
+            raise ConfigurationError(f"Relay(max_in_flight={max_in_flight}): at least 1.")
+        self.sink = sink
+        self.layout = layout if layout is not None else Layout()
+        self._table = table
+        self._source = source
+        self._states: RecordStates = DynamoRecordStates(self.layout, client=client)
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
+        self._settings = Settings(
+            sink.limits, ordered=ordering == "key", max_in_flight=max_in_flight, max_table_calls=_TABLE_CALLS
+        )
+        self._recent_parks: tuple[int, ...] = ()
+        self._pool: ThreadPoolExecutor | None = None
+        self._starting = threading.Lock()
+        self._warned = False
+
+    def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
+        """Relay one batch of stream records; the function to name in Lambda.
+
+        `context` is Lambda's; without one an invocation takes a minute at most. Returns
+        {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
+
+        Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
+        to be changed, and the batch stays in the stream until then.
+        """
+        started_ms = self._clock.monotonic_ms()
+        remaining_ms = _remaining_ms(context)
+        if not isinstance(event.get("Records"), list):
+            raise ConfigurationError("the event has no Records: map the function to a DynamoDB stream.")
+        selected = select(event["Records"], self.layout)
+        if not selected:
+            return {"batchItemFailures": []}
+        table = self._table_of(selected)
+        batch = _Batch(selected, table, self.sink, self.layout, source=self._source or table)
+        machine = Machine(
+            batch.entries,
+            self._settings,
+            publish_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
+            table_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
+            recent_parks=self._recent_parks,
+        )
+        run = _Run(machine, batch, _Tools(self.sink, self._states, self._started_pool(), self._clock, self._entropy))
+        lowest = run.to_the_end()
+        self._recent_parks = machine.recent_parks
+        run.report(lowest)
+        if lowest is None:
+            return {"batchItemFailures": []}
+        return {"batchItemFailures": [{"itemIdentifier": selected[lowest].sequence_number}]}
+
+    def _table_of(self, selected: Sequence[Selected]) -> str:
+        tables = {self._table} if self._table else {one.table for one in selected}
+        table = tables.pop()
+        if tables or not table:
+            raise ConfigurationError("the records do not name one table (eventSourceARN). Give the relay table=...")
+        return table
+
+    def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
+        """How long before the deadline the last publish, or the last table call, may start."""
+        table_ms = self._states.request_ms + _SLACK_MS
+        wanted_ms = table_ms + (self.sink.request_ms if for_publish else 0)
+        allowed_ms = remaining_ms // (2 if for_publish else 4)
+        if wanted_ms > allowed_ms and not self._warned:
+            self._warned = True
+            _log.warning(
+                "one request to %r and one to the table may take %d ms, but the function has only %d ms left: give the "
+                "function more time or the clients shorter time-outs (one attempt each, as the relay retries)",
+                self.sink,
+                self.sink.request_ms + table_ms,
+                remaining_ms,
+            )
+        return min(wanted_ms, allowed_ms)
+
+    def _started_pool(self) -> ThreadPoolExecutor:
+        with self._starting:
+            if self._pool is None:
+                workers = self._settings.max_in_flight + self._settings.max_table_calls
+                self._pool = ThreadPoolExecutor(workers, thread_name_prefix="outbox-relay")
+            return self._pool
+
+
+class _Batch:
+    """The records of one invocation, decoded, and their events as entries of the machine and of the sink."""
+
+    def __init__(self, selected: Sequence[Selected], table: str, sink: Sink, layout: Layout, *, source: str) -> None:
+        self.selected = selected
+        self.table = table
+        self.entries: list[Entry] = []
+        self.prepared: list[Prepared | None] = []
+        self.first: list[int] = []  # record -> its first entry
+        for number, one in enumerate(selected):
+            self.first.append(len(self.entries))
+            try:
+                record = decode(one.image, layout, source=source)
+            except InvalidRecord as error:
+                fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
+                self._add(Entry(number, ordering_key(one.image, layout), 0, fault), None)
+            else:
+                self._prepare(number, record, sink)
+
+    def _prepare(self, number: int, record: Record, sink: Sink) -> None:
+        for event in record.events:
+            prepared = sink.prepare(event)
+            if isinstance(prepared, Fault):
+                self._add(Entry(number, record.key, 0, prepared), None)
+            else:
+                self._add(Entry(number, record.key, prepared.size), prepared)
+
+    def _add(self, entry: Entry, prepared: Prepared | None) -> None:
+        self.entries.append(entry)
+        self.prepared.append(prepared)
+
+    def to_send(self, numbers: Sequence[int]) -> list[Any]:
+        return [prepared.entry for number in numbers if (prepared := self.prepared[number]) is not None]
+
+    def positions(self, command: Park) -> tuple[int, ...] | None:
+        """Which events of the record are refused, None when all are."""
+        first = self.first[command.record]
+        following = command.record + 1
+        end = self.first[following] if following < len(self.first) else len(self.entries)
+        return None if len(command.refused) == end - first else tuple(number - first for number in command.refused)
+
+
+@dataclass(frozen=True)
+class _Tools:
+    sink: Sink
+    states: RecordStates
+    pool: ThreadPoolExecutor
+    clock: Clock
+    entropy: Entropy
+
+
+class _Run:
+    """One invocation: carries out the machine's commands. Its facts come back through one queue."""
+
+    def __init__(self, machine: Machine, batch: _Batch, tools: _Tools) -> None:
+        self._machine = machine
+        self._batch = batch
+        self._sink = tools.sink
+        self._states = tools.states
+        self._pool = tools.pool
+        self._clock = tools.clock
+        self._entropy = tools.entropy
+        self._facts: SimpleQueue[Fact] = SimpleQueue()
+        self._under_way = 0
+
+    def to_the_end(self) -> int | None:
+        """Return the lowest record that is not done. Whatever happens, nothing is under way any more by then."""
+        fact: Fact = Tick()
+        try:
+            while True:
+                wake_ms: int | None = None
+                for command in self._machine.step(fact, self._clock.monotonic_ms(), self._entropy.unit()):
+                    if isinstance(command, Done):
+                        return command.lowest
+                    if isinstance(command, WaitUntil):
+                        wake_ms = command.at_ms
+                    else:
+                        self._start(command)
+                fact = self._next(wake_ms)
+        finally:
+            while self._under_way:
+                self._next(None)
+
+    def report(self, lowest: int | None) -> None:
+        """Log what the invocation came to; a warning when records are left to be delivered again."""
+        tally = self._machine.tally()
+        level = logging.DEBUG if lowest is None else logging.WARNING
+        _log.log(
+            level,
+            "%d events of %d records: %d accepted, %d parked%s",
+            sum(tally.values()),
+            len(self._batch.selected),
+            tally[State.ACCEPTED],
+            tally[State.PARKED],
+            "" if lowest is None else f"; delivered again from {self._batch.selected[lowest].sequence_number} on",
+        )
+        for code, count in self._machine.faults().items():
+            _log.warning("%d events were not accepted: %s", count, code)
+
+    def _next(self, wake_ms: int | None) -> Fact:
+        wait_s = None if wake_ms is None else max(0, wake_ms - self._clock.monotonic_ms()) / 1000
+        try:
+            fact = self._facts.get(timeout=wait_s)
+        except Empty:
+            return Tick()
+        self._under_way -= 1
+        return fact
+
+    def _start(self, command: Command) -> None:
+        if isinstance(command, Publish):
+            self._submit(self._publish, command, PublishDone(command.batch, _LOST))
+        elif isinstance(command, Park):
+            self._submit(self._park, command, ParkDone(command.entry, parked=False))
+        elif isinstance(command, Settle):
+            self._submit(self._settle, command, SettleDone(command.records))
+
+    def _submit(self, work: Callable[[Any], Fact], command: Command, otherwise: Fact) -> None:
+        """Start `work` in the pool. It gives exactly one fact: `otherwise` when it raises, whatever it raises."""
+
+        def carried_out() -> None:
+            fact = otherwise
+            try:
+                fact = work(command)
+            except Exception:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing, and the log has it
+                _log.exception("%s failed", type(command).__name__)
+            finally:
+                self._facts.put(fact)
+
+        self._under_way += 1
+        try:
+            self._pool.submit(carried_out)
+        except BaseException:
+            self._under_way -= 1
+            raise
+
+    def _publish(self, command: Publish) -> Fact:
+        outcome = self._sink.publish(self._batch.to_send(command.entries))
+        if not isinstance(outcome, (Answered, RequestFailed)):
+            raise TypeError(f"the sink returned {type(outcome).__name__}")
+        return PublishDone(command.batch, outcome)
+
+    def _park(self, command: Park) -> Fact:
+        one = self._batch.selected[command.record]
+        fault = command.fault
+        parking = Parking(fault.code, fault.reason, self._clock.now_ms(), self._batch.positions(command))
+        failure = self._states.park(self._batch.table, one.image, parking)
+        if failure is None:
+            _log.error("an event of record %s was parked: %s", one.sequence_number, fault)
+        else:
+            _log.error("record %s could not be parked (%s) for: %s", one.sequence_number, failure, fault)
+        return ParkDone(command.entry, parked=failure is None)
+
+    def _settle(self, command: Settle) -> Fact:
+        images = [self._batch.selected[record].image for record in command.records]
+        settled = self._states.settle(self._batch.table, images, self._clock.now_ms())
+        for code, count in settled.failed.items():
+            _log.warning("%d published records could not be settled: %s", count, code)
+        return SettleDone(command.records, tuple(command.records[position] for position in settled.again))
+
+
+_LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))
+
+
+def _remaining_ms(context: Any) -> int:
+    ask = getattr(context, "get_remaining_time_in_millis", None)
+    return _UNLIMITED_MS if ask is None else max(0, int(ask()))

@@ -1,0 +1,223 @@
+"""Stored records, back into events."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamodb_outbox.core.codec.envelope import cloudevent
+from dynamodb_outbox.core.record.decode import decode, ordering_key
+from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
+from dynamodb_outbox.errors import InvalidRecord
+from dynamodb_outbox.event import Event
+from dynamodb_outbox.layout import Layout
+
+LAYOUT = Layout()
+NOON = datetime(2026, 1, 31, 12, 0, 0, 250_000, timezone.utc)
+Image = dict[str, dict[str, Any]]
+
+
+def by_hand(**changes: dict[str, Any] | None) -> Image:
+    """Return a row as hand-written code stores it, with changes; None takes an attribute away."""
+    image: dict[str, dict[str, Any] | None] = {
+        "pk": {"S": "ORDER#1"},
+        "sk": {"S": "OUTBOX#5f0c1a52-6f0e-4c53-9a3f-0d6a3f2b8f10"},
+        "type": {"S": "order.placed"},
+        "payload": {"S": '{"order_id":"1","total_cents":1250}'},
+        "ts": {"N": "1769860800"},
+        **changes,
+    }
+    return {name: value for name, value in image.items() if value is not None}
+
+
+def ours(*events: Event, **changes: dict[str, Any] | None) -> Image:
+    """Return a record as this library's writer stores it, with changes."""
+    draft = RecordDraft("0197-id", "ORDER#1", events or (event(),), 0, 1)
+    image: dict[str, Any] = {**encode_record(draft, Origin("tx", 1769860800123, "eu-west-1"), LAYOUT), **changes}
+    return {name: value for name, value in image.items() if value is not None}
+
+
+def event(event_id: str = "0197-id", **changes: Any) -> Event:
+    """Return an event with all its fields."""
+    fields: dict[str, Any] = {
+        "type": "order.placed",
+        "source": "shop.orders",
+        "payload": '{"n":1.10}',
+        "time": NOON,
+        "key": "ORDER#1",
+        "subject": "1",
+        "sequence": "0001",
+        "attributes": {"traceparent": "00-ab"},
+    }
+    return Event(event_id, **{**fields, **changes})
+
+
+def test_a_hand_written_row_is_relayed_as_it_is() -> None:
+    """Id from the sort key, key from the partition, time from ts, source from the reader's setting."""
+    record = decode(by_hand(), LAYOUT, source="shop")
+    assert record.hand_written
+    assert record.events == (
+        Event(
+            id="5f0c1a52-6f0e-4c53-9a3f-0d6a3f2b8f10",
+            type="order.placed",
+            source="shop",
+            payload='{"order_id":"1","total_cents":1250}',
+            time=datetime(2026, 1, 31, 12, 0, 0, 0, timezone.utc),
+            key="ORDER#1",
+        ),
+    )
+    assert record.at_ms == 1769860800000
+    assert record.keys == {"pk": {"S": "ORDER#1"}, "sk": by_hand()["sk"]}
+
+
+def test_a_plain_record_comes_back_as_its_event() -> None:
+    """What the writer put in comes out, field for field."""
+    record = decode(ours(), LAYOUT, source="unused")
+    assert record.events == (event(),)
+    assert (record.id, record.key, record.at_ms, record.region) == ("0197-id", "ORDER#1", 1769860800123, "eu-west-1")
+    assert not record.hand_written
+
+
+def test_a_record_without_the_optional_fields_comes_back_too() -> None:
+    """Subject, sequence and attributes may be absent."""
+    bare = event(subject=None, sequence=None, attributes={})
+    assert decode(ours(bare), LAYOUT, source="unused").events == (bare,)
+
+
+texts = st.text(min_size=1, max_size=20)
+payloads = st.sampled_from(
+    ('{"n":1.10}', "[]", "1e5", '"\\u00e9"', '{"a":{"b":[1,2,{"c":null}]}}', "-0.0", '{"x":"]},{"}')
+)
+drawn_events = st.lists(
+    st.builds(
+        Event,
+        id=texts,
+        type=texts,
+        source=texts,
+        payload=payloads,
+        time=st.datetimes(min_value=datetime(1970, 1, 1)).map(lambda t: t.replace(tzinfo=timezone.utc)),  # noqa: DTZ001
+        key=st.just("ORDER#1"),
+        subject=st.none() | texts,
+        sequence=st.none() | texts,
+        attributes=st.dictionaries(st.text("abc", min_size=1), st.text(max_size=5), max_size=2),
+    ),
+    min_size=2,
+    max_size=5,
+    unique_by=lambda one: one.id,
+)
+
+
+@given(drawn_events)
+@settings(deadline=None, max_examples=50)
+def test_several_events_come_back_in_order_with_their_digits(events: list[Event]) -> None:
+    """Reading what the writer wrote gives the same events, payload text for payload text."""
+    assert decode(ours(*events), LAYOUT, source="unused").events == tuple(events)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '{"a":1},"id":"forged","x":{"b":1}', '{"a":1}}', "{'a':1}", '{"a":NaN}', '{"a":1,"a":2}', '{"a":', "", "x",
+    ],
+)  # fmt: skip
+def test_a_payload_cannot_forge_an_envelope(payload: str) -> None:
+    """Text that is not one strict JSON value never gets into an envelope."""
+    with pytest.raises(InvalidRecord, match="payload"):
+        decode(by_hand(payload={"S": payload}), LAYOUT, source="shop")
+
+
+def test_a_payload_of_a_record_that_claims_the_schema_cannot_forge_an_envelope_either() -> None:
+    """Writers in other languages may build text by hand."""
+    with pytest.raises(InvalidRecord, match="one JSON value"):
+        decode(ours(payload={"S": '{"a":1},"id":"forged","x":{"b":1}'}), LAYOUT, source="shop")
+
+
+def test_fields_of_a_foreign_row_are_quoted_in_the_envelope() -> None:
+    """A type or a key with quotes in it stays a text."""
+    image = by_hand(type={"S": '","id":"forged'}, pk={"S": '"}'})
+    (read,) = decode(image, LAYOUT, source="shop").events
+    found = json.loads(cloudevent(read))
+    assert (found["id"], found["type"], found["partitionkey"]) == (read.id, '","id":"forged', '"}')
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sk": {"S": "OUTBOX#"}}, "no id"),
+        ({"type": None}, "'type' is missing"),
+        ({"type": {"N": "1"}}, "'type' is missing, empty or not of type S"),
+        ({"payload": None}, "'payload' is missing"),
+        ({"payload": {"M": {}}}, "'payload'"),
+        ({"ts": None}, "'ts'"),
+        ({"ts": {"S": "1769860800"}}, "'ts'"),
+        ({"ts": {"N": "soon"}}, "'ts'"),
+        ({"ts": {"N": "1e30"}}, "'ts'"),
+        ({"ts": {"N": "900000000000"}}, "not a time"),
+    ],
+)
+def test_a_malformed_row_is_refused_with_its_reason(changes: dict[str, Any], reason: str) -> None:
+    """The error names the record and what is wrong; the payload is not in it."""
+    with pytest.raises(InvalidRecord, match=reason) as caught:
+        decode(by_hand(**changes), LAYOUT, source="shop")
+    assert caught.value.where.startswith("ORDER#1/OUTBOX#")
+    assert "total_cents" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ob_v": {"N": "2"}}, "newer relay"),
+        ({"key": None}, "'key'"),
+        ({"at": {"N": "1.5"}}, "whole number"),
+        ({"source": None}, "'source'"),
+        ({"time": {"S": "noon"}}, "RFC 3339"),
+        ({"time": {"S": "2026-02-30T12:00:00.000000Z"}}, "RFC 3339"),
+        ({"subject": {"N": "1"}}, "'subject'"),
+        ({"attributes": {"S": "x"}}, "not of type M"),
+        ({"attributes": {"M": {"id": {"S": "forged"}}}}, "belongs to the envelope"),
+        ({"attributes": {"M": {"n": {"N": "1"}}}}, "text is needed"),
+        ({"region": {"S": ""}}, "'region'"),
+        ({"events": {"S": "[]"}}, "empty"),
+        ({"events": {"S": "{}"}}, "not an array"),
+        ({"events": {"S": '[{"id":"1","type":"t","source":"s","time":"2026-01-01T00:00:00Z"}]'}}, "no data"),
+        ({"events": {"S": '[{"type":"t","source":"s","time":"2026-01-01T00:00:00Z","data":1}]'}}, "no id"),
+        ({"events": {"S": '[{"id":1,"type":"t","source":"s","time":"2026-01-01T00:00:00Z","data":1}]'}}, "id of one"),
+        ({"events": {"S": '[{"id":"1","id":"2","data":1}]'}}, "twice"),
+        (
+            {
+                "events": {
+                    "S": '[{"id":"1","type":"t","source":"s","time":"2026-01-01T00:00:00Z","data":1,"attributes":[]}]'
+                }
+            },
+            "not an object",
+        ),
+    ],
+)
+def test_a_record_that_breaks_the_schema_is_refused(changes: dict[str, Any], reason: str) -> None:
+    """Each rule of the schema is held."""
+    with pytest.raises(InvalidRecord, match=reason):
+        decode(ours(**changes), LAYOUT, source="shop")
+
+
+def test_two_events_with_one_id_are_refused() -> None:
+    """A consumer would apply only one of them."""
+    with pytest.raises(InvalidRecord, match="same id"):
+        decode(ours(event("1"), event("1")), LAYOUT, source="shop")
+
+
+def test_a_time_in_another_form_is_read() -> None:
+    """Writers in other languages may give an offset, or fewer digits."""
+    record = decode(ours(time={"S": "2026-01-31T13:00:00.25+01:00"}), LAYOUT, source="shop")
+    assert record.events[0].time == NOON
+
+
+def test_even_an_unreadable_record_has_an_ordering_key() -> None:
+    """The key attribute where our writers put one, else the partition."""
+    assert ordering_key(ours(key={"S": "OTHER"}), LAYOUT) == "OTHER"
+    assert ordering_key(ours(key={"N": "1"}), LAYOUT) == "ORDER#1"
+    assert ordering_key(by_hand(key={"S": "theirs"}), LAYOUT) == "ORDER#1"

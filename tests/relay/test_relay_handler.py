@@ -1,0 +1,414 @@
+"""The Lambda handler: what it answers, and that it never answers too early."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from dynamodb_outbox.core.limits import SinkLimits
+from dynamodb_outbox.core.record.moves import Parking, Settled
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
+from dynamodb_outbox.errors import ConfigurationError, ImageMissing
+from dynamodb_outbox.publisher import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.event import Event
+
+TRANSIENT = Fault(Kind.TRANSIENT, "Busy")
+CONTENT = Fault(Kind.CONTENT, "Bad", "never")
+ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-31T12:00:00.000"
+
+
+class Bus:
+    """A sink that answers as its script says, and remembers what it accepted."""
+
+    limits = SinkLimits(entries=10, request_bytes=1000, entry_bytes=1000)
+    request_ms = 100
+
+    def __init__(self, script: Callable[[Event], Fault | None] = lambda _: None) -> None:
+        self.script = script
+        self.accepted: list[Event] = []
+        self.calls = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.pause_s = 0.0
+        self.lock = threading.Lock()
+
+    def prepare(self, event: Event) -> Prepared | Fault:
+        """Take any event."""
+        return Prepared(event, 1)
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        """Ask the script about each entry."""
+        with self.lock:
+            self.calls += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(self.pause_s)
+        results = tuple(map(self.script, entries))
+        with self.lock:
+            self.at_once -= 1
+            self.accepted += [event for event, fault in zip(entries, results, strict=True) if fault is None]
+        return Answered(results)
+
+
+class Table:
+    """Record states that remember what they were told."""
+
+    request_ms = 100
+
+    def __init__(self, failure: str | None = None) -> None:
+        self.failure = failure
+        self.settled: list[str] = []
+        self.parked: list[tuple[str, str, Parking]] = []
+        self.answers: list[Settled] = []
+
+    def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
+        """Settle, or answer as scripted."""
+        assert table == "shop"
+        assert now_ms > 1_700_000_000_000
+        if self.answers:
+            return self.answers.pop(0)
+        self.settled += [image["sk"]["S"] for image in images]
+        return Settled(done=len(images))
+
+    def park(self, table: str, image: WireItem, parking: Parking) -> str | None:
+        """Park, or fail as scripted."""
+        self.parked.append((table, image["sk"]["S"], parking))
+        return self.failure
+
+
+class Context:
+    """Lambda's context, as far as it matters."""
+
+    def __init__(self, remaining_ms: int = 10_000) -> None:
+        self.remaining_ms = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return what is left."""
+        return self.remaining_ms
+
+
+def row(number: int, *, pk: str = "ORDER#1", **image: Any) -> dict[str, Any]:
+    """Return the stream record of a hand-written row."""
+    keys = {"pk": {"S": pk}, "sk": {"S": f"OUTBOX#{number}"}}
+    fields = {"type": {"S": "order.placed"}, "payload": {"S": f'{{"n":{number}}}'}, "ts": {"N": "1769860800"}}
+    return {
+        "eventName": "INSERT",
+        "awsRegion": "eu-west-1",
+        "eventSourceARN": ARN,
+        "dynamodb": {
+            "Keys": keys,
+            "NewImage": keys | fields | image,
+            "SequenceNumber": str(number),
+            "StreamViewType": "NEW_IMAGE",
+        },
+    }
+
+
+def several(number: int, ids: str) -> dict[str, Any]:
+    """Return the stream record of a record with several events."""
+    elements = ",".join(
+        f'{{"id":"{one}","type":"t","source":"s","time":"2026-01-31T12:00:00.000000Z","data":{{}}}}' for one in ids
+    )
+    record = row(
+        number,
+        ob_v={"N": "1"},
+        key={"S": "ORDER#1"},
+        at={"N": "1"},
+        state={"S": "pending"},
+        events={"S": f"[{elements}]"},
+    )
+    for name in ("type", "payload", "ts"):
+        del record["dynamodb"]["NewImage"][name]
+    return record
+
+
+def relay(bus: Any, states: Table | None = None, **options: Any) -> Relay:
+    """Return a relay between a bus and a table of this test."""
+    made = Relay(bus, **options)
+    made._states = states if states is not None else Table()
+    return made
+
+
+def failures(answer: dict[str, list[dict[str, str]]]) -> list[str]:
+    """Return the identifiers of an answer."""
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def test_everything_accepted_is_an_empty_answer() -> None:
+    """All events are published in the order of the stream, all records settled."""
+    bus, table = Bus(), Table()
+    answer = relay(bus, table).lambda_handler({"Records": [row(10), row(9), row(11)]}, Context())
+    assert answer == {"batchItemFailures": []}
+    assert [event.id for event in bus.accepted] == ["9", "10", "11"]
+    assert sorted(table.settled) == ["OUTBOX#10", "OUTBOX#11", "OUTBOX#9"]
+
+
+@pytest.mark.parametrize("records", [[], [row(1) | {"eventName": "MODIFY"}]])
+def test_nothing_to_relay_is_an_empty_answer(records: list[Any]) -> None:
+    """No request is made."""
+    bus = Bus()
+    assert relay(bus).lambda_handler({"Records": records}, Context()) == {"batchItemFailures": []}
+    assert bus.calls == 0
+
+
+def test_the_lowest_record_that_is_not_done_is_answered_as_the_stream_spells_it() -> None:
+    """Numbers of varying length are compared as numbers: 99 is lower than 100."""
+    bus = Bus(lambda event: TRANSIENT if event.id in {"99", "100"} else None)
+    records = [row(100, pk="a"), row(98, pk="b"), row(99, pk="c"), row(101, pk="d")]
+    answer = relay(bus).lambda_handler({"Records": records}, Context(600))
+    assert failures(answer) == ["99"]
+    assert {event.id for event in bus.accepted} == {"98", "101"}
+
+
+def test_a_rejected_event_is_sent_again_in_the_same_invocation_and_its_key_waits() -> None:
+    """The order of first acceptances is the order of the stream."""
+    rejections = {"1": 2, "2": 1}
+
+    def script(event: Event) -> Fault | None:
+        rejections[event.id] = rejections.get(event.id, 0) - 1
+        return TRANSIENT if rejections[event.id] >= 0 else None
+
+    bus = Bus(script)
+    assert failures(relay(bus).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())) == []
+    assert [event.id for event in bus.accepted] == ["1", "2", "3"]
+
+
+def test_an_event_that_can_never_pass_is_parked_and_its_key_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """The record goes to the table with the bus's own code; the batch succeeds; the log says so, without payload."""
+    bus, table = Bus(lambda event: CONTENT if event.id == "2" else None), Table()
+    with caplog.at_level(logging.DEBUG, "dynamodb_outbox.relay"):
+        answer = relay(bus, table).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
+    assert failures(answer) == []
+    ((name, sort_key, parking),) = table.parked
+    assert (name, sort_key, parking.code, parking.reason, parking.events) == ("shop", "OUTBOX#2", "Bad", "never", None)
+    assert sorted(table.settled) == ["OUTBOX#1", "OUTBOX#3"]
+    assert "was parked" in caplog.text
+    assert '{"n":' not in caplog.text
+
+
+def test_a_row_that_cannot_be_read_is_parked() -> None:
+    """Nothing of it is published."""
+    bus, table = Bus(), Table()
+    forged = row(1, payload={"S": '{"a":1},"id":"forged","x":{"b":1}'})
+    assert failures(relay(bus, table).lambda_handler({"Records": [forged, row(2)]}, Context())) == []
+    assert [parking.code for _, _, parking in table.parked] == ["InvalidRecord"]
+    assert [event.id for event in bus.accepted] == ["2"]
+
+
+def test_a_park_that_fails_holds_the_batch_at_that_record() -> None:
+    """The event would be nowhere otherwise."""
+    bus = Bus(lambda event: CONTENT if event.id == "2" else None)
+    answer = relay(bus, Table("AccessDenied")).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
+    assert failures(answer) == ["2"]
+    assert [event.id for event in bus.accepted] == ["1"]
+
+
+def test_of_several_events_the_refused_one_is_named() -> None:
+    """By its position in the record; the others are published and the record is not settled."""
+    bus, table = Bus(lambda event: CONTENT if event.id == "b" else None), Table()
+    records = [row(1, pk="other"), several(2, "abc"), row(3)]
+    assert failures(relay(bus, table).lambda_handler({"Records": records}, Context())) == []
+    assert [parking.events for _, _, parking in table.parked] == [(1,)]
+    assert [event.id for event in bus.accepted if event.id != "1"] == ["a", "c", "3"]
+    assert sorted(table.settled) == ["OUTBOX#1", "OUTBOX#3"]
+
+
+def test_when_all_events_of_the_last_record_are_refused_none_is_named() -> None:
+    """All is the default."""
+    table = Table()
+    relay(Bus(lambda _: CONTENT), table).lambda_handler({"Records": [several(2, "ab")]}, Context())
+    assert [parking.events for _, _, parking in table.parked] == [(0,), None]
+
+
+def test_a_failed_settle_does_not_fail_the_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again where that helps, and logged where it does not."""
+    table = Table()
+    table.answers = [Settled(again=(1,), failed={"AccessDenied": 1})]
+    assert failures(relay(Bus(), table).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())) == []
+    assert table.settled == ["OUTBOX#2"]
+    assert "1 published records could not be settled: AccessDenied" in caplog.text
+
+
+class Broken(Bus):
+    """A sink with a bug."""
+
+    def __init__(self, fault: BaseException | None) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        """Raise, or return something that is no outcome."""
+        self.calls += 1
+        if self.fault is not None:
+            raise self.fault
+        return cast("Outcome", list(entries))
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("x"), SystemExit(1), None])
+def test_a_sink_with_a_bug_loses_nothing(fault: BaseException | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever it raises in its thread, the records are delivered again and the invocation ends in time."""
+    answer = relay(Broken(fault)).lambda_handler({"Records": [row(1)]}, Context(600))
+    assert failures(answer) == ["1"]
+    assert "PublishRaised" in caplog.text
+
+
+def test_a_fault_of_the_target_holds_everything() -> None:
+    """Nothing is parked; one request is enough to know."""
+    bus, table = Bus(lambda _: Fault(Kind.TARGET, "AccessDeniedException")), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == ["1"]
+    assert bus.calls == 1
+    assert table.parked == []
+
+
+def test_it_never_answers_while_a_request_is_under_way() -> None:
+    """A slow request is waited for, beyond the time that was meant for it."""
+    bus = Bus()
+    bus.pause_s = 0.5
+    relay(bus).lambda_handler({"Records": [row(1)]}, Context(200))
+    assert bus.at_once == 0
+    assert len(bus.accepted) == 1
+
+
+def test_even_an_error_of_its_own_waits_for_what_is_under_way() -> None:
+    """Here the source of randomness fails while a request is out."""
+
+    class Failing:
+        def __init__(self) -> None:
+            self.left = 1
+
+        def bytes(self, count: int) -> bytes:
+            return b"\0" * count
+
+        def unit(self) -> float:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("no entropy")
+            return 0.0
+
+    slow = Bus(lambda event: time.sleep(0.5) if event.id == "2" else None)
+    slow.limits = SinkLimits(1, 1000, 1000)
+    with pytest.raises(OSError, match="no entropy"):
+        relay(slow, entropy=Failing()).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())
+    assert slow.at_once == 0
+    assert len(slow.accepted) == 2
+
+
+def test_without_time_nothing_is_started() -> None:
+    """The first record is answered at once."""
+    bus = Bus()
+    assert failures(relay(bus).lambda_handler({"Records": [row(5), row(6)]}, Context(0))) == ["5"]
+    assert bus.calls == 0
+
+
+def test_without_a_context_it_has_a_minute() -> None:
+    """For calls by hand."""
+    assert failures(relay(Bus()).lambda_handler({"Records": [row(1)]}, None)) == []
+
+
+def test_time_outs_that_do_not_fit_the_function_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And it still publishes, in the first half of its time."""
+    bus = Bus()
+    bus.request_ms = 60_000
+    made = relay(bus)
+    for number in (1, 2):
+        assert failures(made.lambda_handler({"Records": [row(number)]}, Context())) == []
+    assert len([one for one in caplog.records if "may take" in one.message]) == 1
+
+
+def test_requests_under_way_are_bounded() -> None:
+    """By max_in_flight, and used up to it."""
+    bus = Bus()
+    bus.limits = SinkLimits(1, 1000, 1000)
+    bus.pause_s = 0.05
+    records = [row(number, pk=str(number)) for number in range(9)]
+    assert failures(relay(bus, max_in_flight=3).lambda_handler({"Records": records}, Context())) == []
+    assert bus.most_at_once == 3
+
+
+def test_without_ordering_a_key_travels_in_one_request() -> None:
+    """ordering="none" lifts the gate."""
+    bus = Bus()
+    relay(bus, ordering="none").lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
+    assert bus.calls == 1
+
+
+def test_the_source_of_hand_written_rows() -> None:
+    """The table's name, unless the relay says otherwise."""
+    bus = Bus()
+    relay(bus).lambda_handler({"Records": [row(1)]}, Context())
+    relay(bus, source="shop.orders").lambda_handler({"Records": [row(1)]}, Context())
+    assert [event.source for event in bus.accepted] == ["shop", "shop.orders"]
+
+
+def test_the_table_must_be_known() -> None:
+    """From the ARN, all of one table, or from the argument."""
+    nameless = row(1)
+    del nameless["eventSourceARN"]
+    other = row(2) | {"eventSourceARN": ARN.replace("shop", "other")}
+    for records in ([nameless], [row(1), other]):
+        with pytest.raises(ConfigurationError, match="table="):
+            relay(Bus()).lambda_handler({"Records": records}, Context())
+    assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
+
+
+def test_the_park_budget_spans_invocations() -> None:
+    """Ten in a minute; the eleventh is held, not parked."""
+    table = Table()
+    made = relay(Bus(lambda _: CONTENT), table)
+    answers = [made.lambda_handler({"Records": [row(number)]}, Context()) for number in range(1, 12)]
+    assert [failures(answer) for answer in answers] == [[]] * 10 + [["11"]]
+    assert len(table.parked) == 10
+
+
+@pytest.mark.parametrize("event", [{}, {"Records": None}, {"detail": {}}])
+def test_another_event_source_is_an_error(event: dict[str, Any]) -> None:
+    """With a hint at the mapping."""
+    with pytest.raises(ConfigurationError, match="stream"):
+        relay(Bus()).lambda_handler(event, Context())
+
+
+def test_a_wrong_view_type_fails_the_invocation() -> None:
+    """Nothing of the batch counts as done."""
+    record = row(1)
+    del record["dynamodb"]["NewImage"]
+    with pytest.raises(ImageMissing):
+        relay(Bus()).lambda_handler({"Records": [record]}, Context())
+
+
+@pytest.mark.parametrize("options", [{"ordering": "fifo"}, {"on_poison": "drop"}, {"max_in_flight": 0}])
+def test_arguments_that_cannot_work(options: dict[str, Any]) -> None:
+    """Refused when the relay is made."""
+    with pytest.raises(ConfigurationError):
+        Relay(Bus(), **options)
+
+
+def test_a_request_that_fails_as_a_whole_is_retried() -> None:
+    """Once with a reset, then accepted."""
+
+    class Resetting(Bus):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            if not self.calls:
+                self.calls += 1
+                return RequestFailed(Fault(Kind.UNKNOWN, "ConnectionClosedError"))
+            return super().publish(entries)
+
+    bus = Resetting()
+    assert failures(relay(bus).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [event.id for event in bus.accepted] == ["1", "2"]
+
+
+def test_a_pool_that_takes_no_work_is_an_error_and_not_an_answer() -> None:
+    """As when the interpreter is shutting down: the batch is delivered again."""
+    made = relay(Bus())
+    made._started_pool().shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        made.lambda_handler({"Records": [row(1)]}, Context())

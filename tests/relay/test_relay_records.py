@@ -1,0 +1,340 @@
+"""Settling and parking: on the engine where it can be shown there, against prepared answers where it cannot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.stub import Stubber
+
+from dynamodb_outbox.adapters.records import DynamoRecordStates
+from dynamodb_outbox.core.record.moves import Parking, Settled
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.local.provision import create_bus, create_table
+from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.sinks import EventBridge
+
+if TYPE_CHECKING:
+    from conftest import Account
+
+LAYOUT = Layout()
+NOW_MS = 1_769_860_800_000
+WHY = Parking("MalformedDetail", "not JSON", at_ms=NOW_MS)
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    """Return a hand-written row."""
+    return {
+        "pk": {"S": "ORDER#1"},
+        "sk": {"S": f"OUTBOX#{number}"},
+        "type": {"S": "order.placed"},
+        "payload": {"S": f'{{"n":{number}}}'},
+        "ts": {"N": "1769860800"},
+        **changes,
+    }
+
+
+def pending(number: int) -> dict[str, Any]:
+    """Return a record as this library's writer stores it."""
+    return row(
+        number,
+        ob_v={"N": "1"},
+        id={"S": str(number)},
+        key={"S": "ORDER#1"},
+        source={"S": "shop"},
+        time={"S": "2026-01-31T12:00:00.000000Z"},
+        at={"N": str(NOW_MS)},
+        state={"S": "pending"},
+        ob_pending={"S": "03"},
+    )
+
+
+class Shop:
+    """A table on the engine."""
+
+    def __init__(self, engine: Account) -> None:
+        self.client = engine.client("dynamodb")
+        self.stream = create_table(self.client, "shop")
+        self.states = DynamoRecordStates(LAYOUT, client=self.client)
+
+    def put(self, *items: dict[str, Any]) -> None:
+        """Write items as they are."""
+        for item in items:
+            self.client.put_item(TableName="shop", Item=item)
+
+    def get(self, number: int) -> dict[str, Any] | None:
+        """Read a record."""
+        key = {"pk": {"S": "ORDER#1"}, "sk": {"S": f"OUTBOX#{number}"}}
+        item: dict[str, Any] | None = self.client.get_item(TableName="shop", Key=key, ConsistentRead=True).get("Item")
+        return item
+
+    def index(self, partition: str) -> list[str]:
+        """List the sort keys of a partition of the sparse index."""
+        found = self.client.query(
+            TableName="shop",
+            IndexName=LAYOUT.index,
+            KeyConditionExpression="ob_pending = :p",
+            ExpressionAttributeValues={":p": {"S": partition}},
+        )
+        return [item["sk"]["S"] for item in found["Items"]]
+
+
+@pytest.fixture
+def shop(engine: Account) -> Shop:
+    """Return an empty table."""
+    return Shop(engine)
+
+
+def test_settled_records_are_published_with_a_ttl_and_leave_the_index(shop: Shop) -> None:
+    """Ours and hand-written ones, in one call, each on its own condition."""
+    shop.put(pending(1), row(2))
+    assert shop.index("03") == ["OUTBOX#1"]
+    assert shop.states.settle("shop", [pending(1), row(2)], NOW_MS) == Settled(done=2)
+    expires = {"N": str(NOW_MS // 1000 + 7 * 86400)}
+    without = {name: value for name, value in pending(1).items() if name != "ob_pending"}
+    assert shop.get(1) == without | {"state": {"S": "published"}, "expires_at": expires}
+    assert shop.get(2) == row(2, state={"S": "published"}, expires_at=expires)
+    assert shop.index("03") == []
+
+
+def test_settling_twice_changes_nothing_the_second_time(shop: Shop) -> None:
+    """A lost answer may be tried again; the TTL does not move."""
+    shop.put(pending(1), row(2))
+    shop.states.settle("shop", [pending(1), row(2)], NOW_MS)
+    before = [shop.get(1), shop.get(2)]
+    assert shop.states.settle("shop", [pending(1), row(2)], NOW_MS + 99_000) == Settled(changed=2)
+    assert [shop.get(1), shop.get(2)] == before
+
+
+def test_settling_leaves_no_ghost_and_touches_no_parked_record(shop: Shop) -> None:
+    """A record that was deleted stays deleted; one that was parked stays parked; the others are settled."""
+    shop.put(pending(1), pending(3), pending(4))
+    shop.states.park("shop", pending(3), WHY)
+    images = [pending(1), pending(2), pending(3), row(5), pending(4)]
+    assert shop.states.settle("shop", images, NOW_MS) == Settled(done=2, changed=3)
+    assert shop.get(2) is None
+    assert shop.get(5) is None
+    assert (shop.get(3) or {})["state"] == {"S": "parked"}
+
+
+def test_a_pending_record_is_parked_where_an_operator_sees_it(shop: Shop) -> None:
+    """In the index partition of parked records, without a TTL, with the reason."""
+    shop.put(pending(1))
+    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.get(1) == pending(1) | {
+        "state": {"S": "parked"},
+        "ob_pending": {"S": "parked"},
+        "parked_at": {"N": str(NOW_MS)},
+        "parked_code": {"S": "MalformedDetail"},
+        "parked_reason": {"S": "not JSON"},
+    }
+    assert shop.index("parked") == ["OUTBOX#1"]
+    assert shop.index("03") == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_hand_written_row_is_parked_whether_it_is_still_there_or_not(shop: Shop, there: bool) -> None:
+    """The event exists nowhere else, so a deleted row is written again, binary attributes and all."""
+    image = row(1, blob={"B": "AAE="})  # as a stream record in JSON carries it
+    if there:
+        shop.put(row(1, blob={"B": b"\x00\x01"}))
+    assert shop.states.park("shop", image, WHY) is None
+    found = shop.get(1) or {}
+    assert found["blob"] == {"B": b"\x00\x01"}
+    assert found["state"] == {"S": "parked"}
+    assert shop.index("parked") == ["OUTBOX#1"]
+
+
+def test_a_deleted_record_is_parked(shop: Shop) -> None:
+    """Written again as a whole."""
+    assert shop.states.park("shop", pending(1), WHY) is None
+    assert (shop.get(1) or {})["payload"] == {"S": '{"n":1}'}
+
+
+@pytest.mark.parametrize("state", ["published", "discarded"])
+def test_a_park_that_finds_the_record_done_is_a_success(shop: Shop, state: str) -> None:
+    """And changes nothing."""
+    done = pending(1) | {"state": {"S": state}}
+    shop.put(done)
+    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.get(1) == done
+
+
+def test_parking_again_keeps_the_first_park(shop: Shop) -> None:
+    """A batch that comes twice parks once."""
+    shop.put(pending(1))
+    shop.states.park("shop", pending(1), WHY)
+    before = shop.get(1)
+    assert shop.states.park("shop", pending(1), Parking("Other", "later", NOW_MS + 1)) is None
+    assert shop.get(1) == before
+
+
+def test_parking_another_event_of_a_record_adds_to_it(shop: Shop) -> None:
+    """The positions are a set; all of them is no list."""
+    shop.put(pending(1))
+    for positions in ((1,), (3,), (1,)):
+        assert shop.states.park("shop", pending(1), Parking("Bad", "never", NOW_MS, positions)) is None
+    assert set((shop.get(1) or {})["parked_events"]["NS"]) == {"1", "3"}
+    assert shop.states.park("shop", pending(1), WHY) is None
+    assert "parked_events" not in (shop.get(1) or {})
+
+
+def test_a_table_that_is_not_there_fails_the_park_and_the_settle(shop: Shop) -> None:
+    """With the reason; trying again would not help."""
+    assert "ResourceNotFoundException" in str(shop.states.park("missing", pending(1), WHY))
+    settled = shop.states.settle("missing", [pending(1)], NOW_MS)
+    assert settled.again == ()
+    assert sum(settled.failed.values()) == 1
+
+
+def test_the_whole_way_on_the_engine(shop: Shop, engine: Account) -> None:
+    """Rows written by hand and records of ours, from the stream to the bus and back into the table."""
+    events = engine.client("events")
+    create_bus(events, "orders")
+    poison = row(3, payload={"S": "no JSON"})
+    shop.put(row(1), pending(2), poison, {"pk": {"S": "ORDER#1"}, "sk": {"S": "META"}})
+    streams = engine.client("dynamodbstreams")
+    shard = streams.describe_stream(StreamArn=shop.stream)["StreamDescription"]["Shards"][0]["ShardId"]
+    iterator = streams.get_shard_iterator(StreamArn=shop.stream, ShardId=shard, ShardIteratorType="TRIM_HORIZON")
+    records = streams.get_records(ShardIterator=iterator["ShardIterator"])["Records"]
+    batch = {"Records": [record | {"eventSourceARN": shop.stream} for record in records]}
+    relay = Relay(EventBridge("orders", client=events), client=shop.client)
+    assert relay.lambda_handler(batch, None) == {"batchItemFailures": []}
+    states = [(shop.get(number) or {})["state"]["S"] for number in (1, 2, 3)]
+    assert states == ["published", "published", "parked"]
+    # The same batch once more: published again, which is allowed, and nothing is settled or parked anew.
+    before = [shop.get(number) for number in (1, 2, 3)]
+    assert relay.lambda_handler(batch, None) == {"batchItemFailures": []}
+    assert [shop.get(number) for number in (1, 2, 3)] == before
+
+
+# --- answers that no engine gives -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offline() -> Any:
+    """Return a client that never gets as far as a network."""
+    return boto3.client(
+        "dynamodb",
+        region_name="us-east-1",
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
+        endpoint_url="http://127.0.0.1:1",
+        config=Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1}),
+    )
+
+
+def test_each_statement_has_its_own_result(offline: Any) -> None:
+    """Passing trouble may be tried again, a changed record is left alone, the rest is reported."""
+    codes = [None, "ThrottlingError", "ConditionalCheckFailed", "AccessDenied", "DuplicateItem", "AccessDenied"]
+    answer = {"Responses": [{"Error": {"Code": code}} if code else {} for code in codes]}
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", answer)
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(i) for i in range(6)], NOW_MS)
+    assert settled == Settled(done=1, changed=1, again=(1, 4), failed={"AccessDenied": 2})
+
+
+def test_an_answer_of_the_wrong_length_settles_nothing_for_sure(offline: Any) -> None:
+    """All are tried again: the conditions tell which were settled."""
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", {"Responses": [{}]})
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(1), pending(2)], NOW_MS)
+    assert settled == Settled(again=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "again"),
+    [
+        ("ThrottlingException", 400, (0,)),
+        ("InternalServerError", 500, (0,)),
+        ("SomethingNew", 503, (0,)),
+        ("AccessDeniedException", 400, ()),
+    ],
+)
+def test_a_settle_request_that_fails_as_a_whole(offline: Any, code: str, status: int, again: tuple[int, ...]) -> None:
+    """Tried again unless the set-up is at fault."""
+    with Stubber(offline) as stub:
+        stub.add_client_error("batch_execute_statement", code, "said", status)
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(1)], NOW_MS)
+    assert settled == Settled(again=again, failed={} if again else {code: 1})
+
+
+def test_no_connection_is_tried_again(offline: Any) -> None:
+    """Settling later, parking in the next invocation."""
+    states = DynamoRecordStates(LAYOUT, client=offline)
+    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(again=(0,))
+    assert "EndpointConnectionError" in str(states.park("shop", pending(1), WHY))
+
+
+def refuse(stub: Any, operation: str, item: dict[str, Any] | None = None) -> None:
+    """Prepare a condition that does not hold, with the item or, as older engines do, without."""
+    stub.add_client_error(
+        operation,
+        "ConditionalCheckFailedException",
+        modeled_fields={"Item": item} if item else None,
+    )
+
+
+def test_a_refusal_without_the_item_is_followed_by_a_read(offline: Any) -> None:
+    """A consistent one."""
+    with Stubber(offline) as stub:
+        refuse(stub, "put_item")
+        stub.add_response("get_item", {"Item": pending(1) | {"state": {"S": "published"}}})
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) is None
+        stub.assert_no_pending_responses()
+
+
+def test_a_record_that_changes_under_the_park_is_looked_at_again(offline: Any) -> None:
+    """Parked for another event, then redriven before this one was added: published by then."""
+    parked = pending(1) | {"state": {"S": "parked"}, "parked_events": {"NS": ["7"]}}
+    with Stubber(offline) as stub:
+        refuse(stub, "put_item", parked)
+        refuse(stub, "update_item")
+        refuse(stub, "put_item", pending(1) | {"state": {"S": "published"}})
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) is None
+        stub.assert_no_pending_responses()
+
+
+def test_a_record_that_keeps_changing_is_left_to_the_next_invocation(offline: Any) -> None:
+    """Deleted and written again each time."""
+    with Stubber(offline) as stub:
+        for _ in range(3):
+            refuse(stub, "put_item")
+            stub.add_response("get_item", {})
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == "the record kept changing"
+
+
+@pytest.mark.parametrize("operation", ["put_item", "update_item"])
+def test_a_park_that_is_refused_for_another_reason_has_failed(offline: Any, operation: str) -> None:
+    """With that reason."""
+    parked = pending(1) | {"state": {"S": "parked"}, "parked_events": {"NS": ["7"]}}
+    with Stubber(offline) as stub:
+        if operation == "update_item":
+            refuse(stub, "put_item", parked)
+        stub.add_client_error(operation, "ValidationException", "item too large")
+        failure = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
+    assert failure is not None
+    assert failure.startswith("ValidationException")
+
+
+def test_our_own_client_is_made_late_and_is_quick_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two attempts, each within a second."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    states = DynamoRecordStates(LAYOUT)
+    assert states.request_ms == 2000
+    assert states.settle("shop", [pending(1)], NOW_MS).again == (0,)
+    assert states._client.meta.config.retries["total_max_attempts"] == 2
+    assert states.request_ms == 2000
+
+
+def test_the_client_of_a_resource_is_refused() -> None:
+    """It would wrap values that are in wire form already."""
+    resource = boto3.resource("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with pytest.raises(ConfigurationError, match="resource"):
+        DynamoRecordStates(LAYOUT, client=resource.meta.client)

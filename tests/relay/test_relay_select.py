@@ -1,0 +1,119 @@
+"""Which stream records are relayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynamodb_outbox.core.relay.select import select, table_of
+from dynamodb_outbox.errors import ConfigurationError, ImageMissing, InvalidRecord
+from dynamodb_outbox.layout import Layout
+
+LAYOUT = Layout()
+ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-31T12:00:00.000"
+
+
+def stream_record(number: str = "100", *, name: str = "INSERT", sk: str = "OUTBOX#1", **image: Any) -> dict[str, Any]:
+    """Return a stream record as Lambda hands it over."""
+    keys = {"pk": {"S": "ORDER#1"}, "sk": {"S": sk}}
+    return {
+        "eventID": "e",
+        "eventName": name,
+        "eventSource": "aws:dynamodb",
+        "awsRegion": "eu-west-1",
+        "eventSourceARN": ARN,
+        "dynamodb": {
+            "Keys": keys,
+            "NewImage": {**keys, "type": {"S": "t"}, **image},
+            "SequenceNumber": number,
+            "StreamViewType": "NEW_IMAGE",
+        },
+    }
+
+
+def numbers(*records: dict[str, Any]) -> list[str]:
+    """Return the sequence numbers of what is selected."""
+    return [one.sequence_number for one in select(records, LAYOUT)]
+
+
+def test_an_inserted_record_is_selected_with_its_table() -> None:
+    """The image is what will be published; the table's name comes from the stream's ARN."""
+    (one,) = select([stream_record(state={"S": "pending"})], LAYOUT)
+    assert one.image["state"] == {"S": "pending"}
+    assert one.table == "shop"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        stream_record(name="MODIFY"),
+        stream_record(name="REMOVE"),
+        stream_record(name="REMOVE") | {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}},
+        stream_record(sk="META"),
+        stream_record(sk="outbox#1"),
+        stream_record(state={"S": "parked"}),
+        stream_record(state={"S": "published"}),
+        stream_record(state={"S": "discarded"}),
+        stream_record(ob_v={"N": "1"}, region={"S": "us-east-1"}),
+        {"eventName": "MODIFY"},
+    ],
+)
+def test_what_is_not_relayed(record: dict[str, Any]) -> None:
+    """Changes, removals, other items, copies that were parked or published, another Region's records."""
+    assert numbers(record) == []
+
+
+@pytest.mark.parametrize(
+    "image",
+    [{}, {"state": {"S": "NEW"}}, {"state": {"N": "1"}}, {"region": {"S": "us-east-1"}}, {"ob_v": {"N": "1"}}],
+)
+def test_attributes_that_hand_written_rows_use_for_themselves_do_not_hide_them(image: Any) -> None:
+    """Only the states of this library, and only the Region of its own records, leave a record out."""
+    assert numbers(stream_record(**image)) == ["100"]
+
+
+def test_sequence_numbers_are_compared_as_numbers() -> None:
+    """They vary in length: 9 comes before 10."""
+    assert numbers(stream_record("10"), stream_record("9"), stream_record("100000000000000000000001")) == [
+        "9",
+        "10",
+        "100000000000000000000001",
+    ]
+
+
+def test_a_missing_image_is_said_so() -> None:
+    """A KEYS_ONLY stream fails the invocation with that reason, not with KeyError."""
+    record = stream_record()
+    del record["dynamodb"]["NewImage"]
+    record["dynamodb"]["StreamViewType"] = "KEYS_ONLY"
+    with pytest.raises(ImageMissing, match="KEYS_ONLY"):
+        select([stream_record(), record], LAYOUT)
+
+
+def test_a_missing_image_of_something_else_does_not_matter() -> None:
+    """Removals and other items carry nothing that the relay needs."""
+    record = stream_record(sk="META")
+    del record["dynamodb"]["NewImage"]
+    assert numbers(record) == []
+
+
+def test_another_layout_is_an_error_and_not_silence() -> None:
+    """If the key names differ, every record would look like no record."""
+    with pytest.raises(ConfigurationError, match=r"\['pk', 'sk'\]"):
+        select([stream_record()], Layout(pk="PK", sk="SK"))
+
+
+@pytest.mark.parametrize("change", [None, {}, {"SequenceNumber": "x"}, {"SequenceNumber": "²"}, {"SequenceNumber": 1}])
+def test_what_is_no_stream_record_is_an_error(change: Any) -> None:
+    """Another source behind the function is told apart at once."""
+    with pytest.raises(InvalidRecord, match=r"Records\[0\]"):
+        select([{"eventName": "INSERT", "dynamodb": change}], LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("arn", "table"), [(ARN, "shop"), (None, None), ("", None), ("arn:aws:sqs:x", None), (":table/", None)]
+)
+def test_the_table_of_a_stream(arn: str | None, table: str | None) -> None:
+    """Its name stands in the ARN."""
+    assert table_of(arn) == table

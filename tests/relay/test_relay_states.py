@@ -1,0 +1,141 @@
+"""The states of a stored record, and the requests that move it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
+from dynamodb_outbox.core.record.states import EDGES, needs_no_parking, state_of
+from dynamodb_outbox.layout import Layout
+
+IMAGE: dict[str, Any] = {
+    "pk": {"S": "ORDER#1"},
+    "sk": {"S": "OUTBOX#1"},
+    "type": {"S": "t"},
+    "payload": {"S": "{}"},
+    "ts": {"N": "1"},
+}
+PENDING = IMAGE | {"ob_v": {"N": "1"}, "state": {"S": "pending"}, "ob_pending": {"S": "03"}, "at": {"N": "1000"}}
+WHY = Parking("MalformedDetail", "not JSON", at_ms=5_000)
+
+
+def test_the_moves_there_are() -> None:
+    """Only parking writes a record that is not there."""
+    assert {pair: edge.creates for pair, edge in EDGES.items()} == {
+        ("pending", "published"): False,
+        ("pending", "parked"): True,
+        ("parked", "published"): False,
+        ("parked", "discarded"): False,
+    }
+
+
+def test_settling_expects_the_state_it_saw() -> None:
+    """Published, with a TTL in seconds, out of the index, on condition of the state in the image."""
+    statement = settle("shop", PENDING, Layout(published_for=timedelta(hours=1)), now_ms=10_999)
+    assert statement == {
+        "Statement": 'UPDATE "shop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending" '
+        'WHERE "pk"=? AND "sk"=? AND "state"=?',
+        "Parameters": [
+            {"S": "published"},
+            {"N": "3610"},
+            {"S": "ORDER#1"},
+            {"S": "OUTBOX#1"},
+            {"S": "pending"},
+        ],
+    }
+
+
+def test_settling_a_hand_written_row_expects_no_state() -> None:
+    """It has none; and names of the layout are quoted."""
+    image = {"p k": {"S": "a"}, 's"k': {"S": "OUTBOX#1"}}
+    statement = settle("shop", image, Layout(pk="p k", sk='s"k'), now_ms=0)
+    assert statement["Statement"].endswith('WHERE "p k"=? AND "s""k"=? AND "state" IS MISSING')
+    assert len(statement["Parameters"]) == 4
+
+
+def test_parking_writes_the_whole_record() -> None:
+    """In the index partition of parked records, without a TTL, with the reason; the rest as it was."""
+    request = park("shop", PENDING | {"expires_at": {"N": "9"}}, Layout(), WHY)
+    assert request["Item"] == PENDING | {
+        "id": {"S": "1"},
+        "key": {"S": "ORDER#1"},
+        "state": {"S": "parked"},
+        "ob_pending": {"S": "parked"},
+        "parked_at": {"N": "5000"},
+        "parked_code": {"S": "MalformedDetail"},
+        "parked_reason": {"S": "not JSON"},
+    }
+    assert request["ConditionExpression"] == "attribute_not_exists(#pk) OR #state = :was"
+    assert request["ExpressionAttributeValues"] == {":was": {"S": "pending"}}
+
+
+def test_parking_a_hand_written_row_gives_it_what_the_index_needs() -> None:
+    """Id, key and time; it stays a hand-written row."""
+    request = park("shop", IMAGE, Layout(), WHY)
+    assert request["Item"]["at"] == {"N": "5000"}
+    assert request["Item"]["id"] == {"S": "1"}
+    assert "ob_v" not in request["Item"]
+    assert request["ConditionExpression"] == "attribute_not_exists(#state)"
+
+
+def test_parking_repairs_an_index_key_of_the_wrong_type() -> None:
+    """Otherwise DynamoDB would refuse the write, and the record would block its key."""
+    assert park("shop", PENDING | {"at": {"S": "x"}}, Layout(), WHY)["Item"]["at"] == {"N": "5000"}
+
+
+def test_binary_of_a_stream_record_is_written_as_binary() -> None:
+    """A stream record in JSON carries it as base64 text, at any depth."""
+    image = IMAGE | {
+        "b": {"B": "AAE="},
+        "bs": {"BS": ["AAE=", b"\x02"]},
+        "m": {"M": {"l": {"L": [{"B": b"\x00\x01"}, {"B": "AAE="}]}}},
+    }
+    item = park("shop", image, Layout(), WHY)["Item"]
+    assert item["b"] == {"B": b"\x00\x01"}
+    assert item["bs"] == {"BS": [b"\x00\x01", b"\x02"]}
+    assert item["m"] == {"M": {"l": {"L": [{"B": b"\x00\x01"}, {"B": b"\x00\x01"}]}}}
+
+
+def test_a_reason_is_shortened_to_fit_the_head_room() -> None:
+    """2 KB are kept free in each record; parking must not need more."""
+    parking = Parking("c" * 1000, "é" * 10_000, 0, tuple(range(100)))
+    item = park("shop", PENDING, Layout(), parking)["Item"]
+    assert len(item["parked_code"]["S"]) + len(item["parked_reason"]["S"].encode()) < 1024
+    assert item["parked_events"] == {"NS": [str(position) for position in range(100)]}
+    assert "parked_events" not in park("shop", PENDING, Layout(), Parking("c", "r", 0, tuple(range(101))))["Item"]
+
+
+def test_parking_more_adds_to_a_parked_record_alone() -> None:
+    """The positions are added to those that are there; all of them means no list."""
+    some = park_more("shop", PENDING, Layout(), Parking("c", "r", 1, (10, 2)))
+    assert some["UpdateExpression"].endswith("ADD #events :events")
+    assert some["ExpressionAttributeValues"][":events"] == {"NS": ["2", "10"]}
+    assert some["ConditionExpression"] == "#state = :parked"
+    assert park_more("shop", PENDING, Layout(), WHY)["UpdateExpression"].endswith("REMOVE #events")
+
+
+@pytest.mark.parametrize(
+    ("item", "events", "superfluous"),
+    [
+        ({"state": {"S": "published"}}, None, True),
+        ({"state": {"S": "discarded"}}, None, True),
+        ({"state": {"S": "parked"}}, None, True),
+        ({"state": {"S": "parked"}}, {"1"}, True),
+        ({"state": {"S": "parked"}, "parked_events": {"NS": ["1", "2"]}}, {"1"}, True),
+        ({"state": {"S": "parked"}, "parked_events": {"NS": ["1", "2"]}}, {"3"}, False),
+        ({"state": {"S": "parked"}, "parked_events": {"NS": ["1", "2"]}}, None, False),
+        ({"state": {"S": "pending"}}, None, False),
+        ({}, None, False),
+    ],
+)
+def test_what_makes_a_park_superfluous(item: Any, events: set[str] | None, superfluous: bool) -> None:
+    """A record that was published, discarded, or parked for at least these events."""
+    assert needs_no_parking(item, None if events is None else frozenset(events)) is superfluous
+
+
+def test_an_unknown_state_counts_as_pending() -> None:
+    """A column of the same name in a hand-written row means nothing here."""
+    assert state_of({"state": {"S": "NEW"}}) == state_of({}) == "pending"
