@@ -16,7 +16,7 @@ setup: $(READY) ## make .venv with the exact versions of constraints.txt
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("dynamodb-outbox needs Python 3.10 or later, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[local,cli,dev]'
