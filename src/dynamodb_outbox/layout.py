@@ -35,6 +35,7 @@ class Layout:
     pk, sk           names of the table's key attributes, both of type S
     prefix           sort keys of outbox records start with it
     guard_prefix     partition keys of command guards start with it
+    inbox_prefix     partition keys of inbox records start with it
     version          name of the attribute that counts an item's versions; None switches versioning off
     index            name of the sparse index of pending records
     index_shards     partitions of that index, 1 to 1,000
@@ -49,6 +50,7 @@ class Layout:
     sk: str = "sk"
     prefix: str = "OUTBOX#"
     guard_prefix: str = "IDEMP#"
+    inbox_prefix: str = "INBOX#"
     version: str | None = None
     index: str = "outbox-pending"
     index_shards: int = 16
@@ -68,8 +70,13 @@ class Layout:
                     f"Layout({what}={name!r}): a name must not be empty, nor one that outbox records use themselves "
                     f"({', '.join(sorted(RECORD_ATTRIBUTES))})."
                 )
-        if not self.prefix or not self.guard_prefix:
-            raise ConfigurationError("Layout: prefix and guard_prefix must not be empty.")
+        guards, inbox = self.guard_prefix, self.inbox_prefix
+        if not self.prefix or not guards or not inbox:
+            raise ConfigurationError("Layout: prefix, guard_prefix and inbox_prefix must not be empty.")
+        if guards.startswith(inbox) or inbox.startswith(guards):
+            raise ConfigurationError(
+                f"Layout: neither of guard_prefix={guards!r} and inbox_prefix={inbox!r} may start with the other."
+            )
         if not 1 <= self.index_shards <= MAX_INDEX_SHARDS:
             raise ConfigurationError(f"Layout(index_shards={self.index_shards}): 1 to {MAX_INDEX_SHARDS:,}.")
         for what, span in (("published_for", self.published_for), ("guard_for", self.guard_for)):

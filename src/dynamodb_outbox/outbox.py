@@ -8,6 +8,7 @@ moment they are given, so that a mistake is raised at the line that made it and 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,26 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.plan import CommitPlan
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.ports import Clock, Entropy
+    from dynamodb_outbox.ports import Clock, Entropy, Store
 
 __all__ = ["Outbox", "Transaction"]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What an outbox gives each of its transactions."""
+
+    table: str
+    source: str
+    layout: Layout
+    max_event_bytes: int
+    commit_within_ms: int
+    store: Store
+    clock: Clock
+    entropy: Entropy
+
+    def new_id(self) -> str:
+        return uuid7(self.clock.now_ms(), self.entropy.bytes(ENTROPY_BYTES))
 
 
 class Outbox:
@@ -91,11 +109,16 @@ class Outbox:
         self.table = table
         self.source = source
         self.layout = layout or Layout()
-        self.max_event_bytes = max_event_bytes
-        self.commit_within = commit_within
-        self.clock: Clock = clock or SystemClock()
-        self.entropy: Entropy = entropy or SystemEntropy()
-        self.store = DynamoStore(client)
+        self._setting = _Setting(
+            table,
+            source,
+            self.layout,
+            max_event_bytes,
+            commit_within // timedelta(milliseconds=1),
+            DynamoStore(client),
+            clock or SystemClock(),
+            entropy or SystemEntropy(),
+        )
 
     def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
         """Return a new transaction: use it as a context manager, or call its commit().
@@ -110,25 +133,22 @@ class Outbox:
         if idempotency_key is None:
             if fingerprint is not None:
                 raise InvalidAction("transaction", "fingerprint= needs an idempotency_key= to belong to.")
-            return Transaction(self, None)
+            return Transaction(self._setting, None)
         _check_text("idempotency_key", idempotency_key)
         if fingerprint is not None:
             _check_text("fingerprint", fingerprint)
         partition = self.layout.guard_prefix + guard_hash(self.source, idempotency_key)
-        return Transaction(self, Guard(partition, idempotency_key, fingerprint, self.layout.guard_for))
+        return Transaction(self._setting, Guard(partition, idempotency_key, fingerprint, self.layout.guard_for))
 
-    def transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
+    def _transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
         """Return a transaction guarded by an item with the partition key `guard`, kept for `keep`.
 
-        What `transaction(idempotency_key=)` does, for callers that name their own guards, as an inbox does: here the
-        guard may be all that is written. Raises LimitExceeded for a guard that is too long for a partition key.
+        What `transaction(idempotency_key=)` does, for an inbox, which names its own guards: here the guard may be all
+        that is written. Raises LimitExceeded for a guard that is too long for a partition key.
         """
         if text_bytes(guard) > PARTITION_KEY_BYTES:
             raise LimitExceeded("guard", text_bytes(guard), PARTITION_KEY_BYTES, "bytes", "Use shorter names.")
-        return Transaction(self, Guard(guard, guard, fingerprint, keep, alone=True))
-
-    def _new_id(self) -> str:
-        return uuid7(self.clock.now_ms(), self.entropy.bytes(ENTROPY_BYTES))
+        return Transaction(self._setting, Guard(guard, guard, fingerprint, keep, alone=True))
 
 
 class Transaction:
@@ -151,8 +171,8 @@ class Transaction:
     LimitExceeded for what is too large, and TransactionClosed after the end.
     """
 
-    def __init__(self, outbox: Outbox, guard: Guard | None) -> None:
-        self._outbox = outbox
+    def __init__(self, setting: _Setting, guard: Guard | None) -> None:
+        self._setting = setting
         self._draft = Draft(guard)
         self._plan: CommitPlan | None = None
         self._machine: CommitMachine | None = None
@@ -184,7 +204,7 @@ class Transaction:
         target = self._target("put", item, table)
         demand = self._condition(target.label, condition, names, values)
         requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
-        self._draft.add(actions.put(target, item, requirement, self._outbox.layout, overwrite=overwrite))
+        self._draft.add(actions.put(target, item, requirement, self._setting.layout, overwrite=overwrite))
 
     def update(
         self,
@@ -213,7 +233,7 @@ class Transaction:
         An update without `if_absent` and `if_version` leaves the version attribute alone.
         """
         target = self._target("update", key, table, exactly=True)
-        layout = self._outbox.layout
+        layout = self._setting.layout
         counted = layout.version if if_absent or if_version is not None else None
         changes = Changes(set or {}, _paths(remove, target.label), add or {}, delete or {})
         built = update_of(changes, (layout.pk, layout.sk, counted), target.label)
@@ -229,6 +249,7 @@ class Transaction:
         self,
         key: Mapping[str, Any],
         *,
+        if_absent: bool = False,
         if_exists: bool = False,
         if_version: int | None = None,
         condition: Any = None,
@@ -236,11 +257,14 @@ class Transaction:
         values: Mapping[str, Any] | None = None,
         table: str | None = None,
     ) -> None:
-        """Delete an item; without a condition it is no failure when there is none."""
+        """Delete an item; without a condition it is no failure when there is none.
+
+        `if_absent` is refused, with advice: of what must not be there nothing can be deleted.
+        """
         target = self._target("delete", key, table, exactly=True)
         demand = self._condition(target.label, condition, names, values)
-        requirement = Requirement(False, if_exists, whole_version(if_version, target.label), demand)
-        self._draft.add(actions.delete(target, requirement, self._outbox.layout))
+        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        self._draft.add(actions.delete(target, requirement, self._setting.layout))
 
     def check(
         self,
@@ -258,7 +282,7 @@ class Transaction:
         target = self._target("check", key, table, exactly=True)
         demand = self._condition(target.label, condition, names, values)
         requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
-        self._draft.add(actions.check(target, requirement, self._outbox.layout))
+        self._draft.add(actions.check(target, requirement, self._setting.layout))
 
     def emit(
         self,
@@ -281,17 +305,17 @@ class Transaction:
         AmbiguousKey, MissingKey and EventTooLarge.
         """
         self._refuse_late("emit")
-        outbox = self._outbox
+        setting = self._setting
         event = new_event(
             type,
             data,
-            id=outbox._new_id(),  # noqa: SLF001 -- the two classes are one
-            source=outbox.source,
-            time=datetime.fromtimestamp(outbox.clock.now_ms() / 1000, timezone.utc) if time is None else time,
+            id=setting.new_id(),
+            source=setting.source,
+            time=datetime.fromtimestamp(setting.clock.now_ms() / 1000, timezone.utc) if time is None else time,
             key=key,
             subject=subject,
             attributes=attributes,
-            layout=outbox.layout,
+            layout=setting.layout,
         )
         self._draft.events.append(event)
         return event
@@ -301,8 +325,9 @@ class Transaction:
     def request(self) -> dict[str, Any]:
         """Return exactly the keyword arguments of `client.transact_write_items`, token included; send nothing.
 
-        The transaction is fixed by that: commit() would send the same request, and nothing can be added. Raises what
-        commit() raises before it sends.
+        The transaction is fixed by that: commit() would send the same request, and nothing can be added. A client is
+        made for it when none was given, because the records name its Region. Raises what commit() raises before it
+        sends.
         """
         self._refuse_ended("request")
         return copy.deepcopy(dict(self._planned().request))
@@ -314,15 +339,16 @@ class Transaction:
         refuses: nothing was written. Raises CommitConflict and CommitThrottled when the time was up: nothing was
         written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
         goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
-        EventTooLarge, TransactionTooLarge.
+        EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, and ConfigurationError
+        when no client was given and no AWS Region is configured.
         """
         self._refuse_ended("commit")
         plan = self._planned()
-        outbox = self._outbox
+        setting = self._setting
         if self._machine is None or self._steady is None:
-            self._machine = CommitMachine(plan, outbox.commit_within // timedelta(milliseconds=1))
-            self._steady = SteadyTime(plan.at_ms, outbox.clock.monotonic_ms())
-        self._receipt = _drive(self._machine, self._steady, outbox)
+            self._machine = CommitMachine(plan, setting.commit_within_ms)
+            self._steady = SteadyTime(plan.at_ms, setting.clock.monotonic_ms())
+        self._receipt = _drive(self._machine, self._steady, setting)
         return self._receipt
 
     @property
@@ -352,7 +378,7 @@ class Transaction:
 
     def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, exactly: bool = False) -> actions.Target:
         self._refuse_late(verb)
-        target = actions.target_of(verb, table or self._outbox.table, key, self._outbox.layout, exactly=exactly)
+        target = actions.target_of(verb, table or self._setting.table, key, self._setting.layout, exactly=exactly)
         self._draft.refuse_second(target)
         return target
 
@@ -378,11 +404,11 @@ class Transaction:
 
     def _planned(self) -> CommitPlan:
         if self._plan is None:
-            outbox = self._outbox
-            place = Place(outbox.table, outbox.layout, outbox.store.region)
-            ids = [outbox._new_id() for _ in range(len(self._draft.events) + 1)]  # noqa: SLF001 -- as above
+            setting = self._setting
+            place = Place(setting.table, setting.layout, setting.store.region)
+            ids = [setting.new_id() for _ in range(len(self._draft.events) + 1)]
             self._plan = self._draft.plan(
-                place, at_ms=outbox.clock.now_ms(), ids=ids, max_event_bytes=outbox.max_event_bytes
+                place, at_ms=setting.clock.now_ms(), ids=ids, max_event_bytes=setting.max_event_bytes
             )
         return self._plan
 
@@ -407,9 +433,9 @@ class Transaction:
             raise TransactionClosed(operation, self._state())
 
 
-def _drive(machine: CommitMachine, steady: SteadyTime, outbox: Outbox) -> Receipt:
+def _drive(machine: CommitMachine, steady: SteadyTime, setting: _Setting) -> Receipt:
     """Obey the machine until it is done."""
-    clock, store, entropy = outbox.clock, outbox.store, outbox.entropy
+    clock, store, entropy = setting.clock, setting.store, setting.entropy
 
     def now_ms() -> int:
         return steady.now_ms(clock.now_ms(), clock.monotonic_ms())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import pytest
 
 from dynamodb_outbox.consume.inbox import Inbox
 from dynamodb_outbox.core.codec.envelope import cloudevent
-from dynamodb_outbox.errors import ConfigurationError, UnhandledEvent
+from dynamodb_outbox.errors import ConfigurationError, InvalidEvent, ReservedName, UnhandledEvent
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.local.provision import create_table
+from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,11 @@ def counting(engine: Account, consumer: str = "invoices") -> Inbox:
         tx.update({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META"}, add={"applied": 1})
 
     return inbox
+
+
+def nothing(event: Event, tx: Transaction) -> None:
+    """Apply nothing."""
+    del event, tx
 
 
 def applied(items: list[dict[str, Any]]) -> dict[str, int]:
@@ -218,8 +225,49 @@ def test_a_message_that_is_not_an_event_goes_back_alone(
 
 
 def test_an_empty_batch_is_done() -> None:
-    """Lambda's test button sends one."""
+    """No message, no failure."""
     assert Inbox(TABLE, consumer="invoices").lambda_handler({"Records": []}) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"detail-type": "order.placed", "source": "shop.orders", "detail": {}},
+        {"Records": [{"EventSource": "aws:sns", "Sns": {"MessageId": "1", "Message": "{}"}}]},
+        {"Records": [{"eventSource": "aws:kinesis", "kinesis": {"sequenceNumber": "1", "data": ""}}]},
+        {"Records": [{"eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": "1"}}]},
+        {"Records": [{"eventSource": "aws:sqs"}]},
+        {"Records": None},
+        {},
+        [],
+    ],
+    ids=["eventbridge", "sns", "kinesis", "dynamodb", "no message id", "null", "test event", "list"],
+)
+def test_another_source_is_refused_instead_of_answered(event: Any) -> None:
+    """An empty list of failures would tell that source that all is done, and its events would be lost."""
+    with pytest.raises(ConfigurationError, match="SQS"):
+        Inbox(TABLE, consumer="invoices").lambda_handler(event)
+
+
+def test_sources_and_ids_that_share_a_separator_do_not_share_a_record(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """`a#b` + `c` and `a` + `b#c` are two events: neither hides the other."""
+    inbox = counting(engine)
+    one = replace(placed(1), source="a#b", id="c")
+    other = replace(placed(1), source="a", id="b#c")
+    third = replace(placed(1), source="a%23b", id="c")
+    assert [inbox.apply(event) for event in (one, other, third, one)] == [True, True, True, False]
+    assert applied(table()) == {"INVOICE#1": 3}
+
+
+def test_an_inbox_record_cannot_be_forged_through_a_transaction(engine: Account) -> None:
+    """Its keys are reserved, for items and for ordering keys."""
+    outbox = Outbox(TABLE, source="shop", client=engine.client("dynamodb"))
+    with pytest.raises(ReservedName, match="INBOX#"):
+        outbox.transaction().put({"pk": "INBOX#c#s#1", "sk": "GUARD"}, overwrite=True)
+    with pytest.raises(InvalidEvent, match="INBOX#"):
+        outbox.transaction().emit("t", {}, key="INBOX#c#s#1")
 
 
 @pytest.mark.parametrize(
@@ -239,12 +287,12 @@ def test_an_inbox_that_cannot_work_is_refused(arguments: dict[str, Any], said: s
 def test_a_second_function_for_a_type_is_refused() -> None:
     """Neither replaces the other in silence; the same for the function of all types."""
     inbox = Inbox(TABLE, consumer="invoices")
-    inbox.on("t")(lambda event, tx: None)  # noqa: ARG005
-    inbox.consumer(lambda event, tx: None)  # noqa: ARG005
+    inbox.on("t")(nothing)
+    inbox.consumer(nothing)
     with pytest.raises(ConfigurationError, match="'t'"):
-        inbox.on("t")(lambda event, tx: None)  # noqa: ARG005
+        inbox.on("t")(nothing)
     with pytest.raises(ConfigurationError, match="all types"):
-        inbox.consumer(lambda event, tx: None)  # noqa: ARG005
+        inbox.consumer(nothing)
 
 
 def test_an_async_function_is_refused() -> None:

@@ -102,6 +102,7 @@ def test_delete_check_and_another_table() -> None:
         (lambda tx: tx.update(KEY, remove="a"), InvalidAction),
         (lambda tx: tx.update(KEY, remove=("a", "b")), InvalidAction),
         (lambda tx: tx.check(KEY), InvalidAction),
+        (lambda tx: tx.delete(KEY, if_absent=True), InvalidAction),
         (lambda tx: tx.emit("", {}), InvalidEvent),
         (lambda tx: tx.emit("t", {"x": 1.5}), InvalidValue),
     ],
@@ -181,14 +182,14 @@ def test_a_command_has_a_guard() -> None:
 
 
 def test_a_guard_of_ones_own() -> None:
-    """transaction_under takes the guard's key as it is, and may write the guard alone."""
+    """An inbox takes the guard's key as it is, and may write the guard alone."""
     world = World()
-    with world.outbox.transaction_under("INBOX#c#s#1", fingerprint="1", keep=timedelta(days=1)):
+    with world.outbox._transaction_under("INBOX#c#s#1", fingerprint="1", keep=timedelta(days=1)):
         pass
     (guard,) = world.sent()
     assert guard["Put"]["Item"]["pk"] == {"S": "INBOX#c#s#1"}
     with pytest.raises(LimitExceeded):
-        world.outbox.transaction_under("x" * 2049, fingerprint="1", keep=timedelta(days=1))
+        world.outbox._transaction_under("x" * 2049, fingerprint="1", keep=timedelta(days=1))
 
 
 @pytest.mark.parametrize(

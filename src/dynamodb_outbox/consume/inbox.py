@@ -8,7 +8,8 @@ the function runs, one commit wins; every other one finds the record, and is a d
 
 The inbox record is the guard of a command, as the writing side has it: the command is "apply event E for consumer C".
 So a lost answer is resolved the same way, and a duplicate is a replayed receipt. It is one item,
-`INBOX#<consumer>#<source>#<id>`; a duplicate is an event with the same source and id, as CloudEvents has it.
+`INBOX#<consumer>#<source>#<id>`; a duplicate is an event with the same source and id, as CloudEvents has it. (`#` and
+`%` in a source are percent-encoded in that key.)
 
 An expired record that DynamoDB has not deleted yet still counts.
 """
@@ -45,6 +46,8 @@ class Inbox:
     consumer    the consumer's name, part of every inbox record: a new name applies everything anew, and two consumers
                 of one table do not see each other's records. It never follows from a function's name, which may change
     source      CloudEvents source of the events that the functions emit themselves; the consumer's name unless given
+    layout      names of attributes and prefixes of `table`
+    client      a boto3 client of "dynamodb"; one is made on first use when none is given
     remember    how long an applied event is remembered: at least the queue's retention, the dead-letter queue's, and
                 the horizon of any replay, together
 
@@ -69,7 +72,7 @@ class Inbox:
             )
         if remember < timedelta(minutes=1):
             raise ConfigurationError(f"Inbox(remember={remember}): at least a minute.")
-        self.consumer_name = consumer
+        self._name = consumer
         self._remember = remember
         self._outbox = Outbox(table, source=source or consumer, layout=layout or Layout(), client=client)
         self._functions: dict[str, Function] = {}
@@ -102,24 +105,35 @@ class Inbox:
     def apply(self, event: Event) -> bool:
         """Apply one event: True when this call did, False when it had been applied before.
 
-        Raises UnhandledEvent when no function takes its type, what the function raises, and what a commit raises; in
-        each of these cases nothing is written, except that CommitUnknown leaves it open, and applying again settles it.
+        Raises UnhandledEvent when no function takes its type, LimitExceeded when source and id together are too long
+        for a key, what the function raises, and what a commit raises. In each of these cases nothing is written, except
+        that CommitUnknown leaves it open, and applying again settles it.
         """
         function = self._functions.get(event.type, self._otherwise)
         if function is None:
-            raise UnhandledEvent(event.type, self.consumer_name)
-        with self._outbox.transaction_under(self._guard_key(event), fingerprint=event.id, keep=self._remember) as tx:
+            raise UnhandledEvent(event.type, self._name)
+        guard = self._guard_key(event)
+        with self._outbox._transaction_under(guard, fingerprint=event.id, keep=self._remember) as tx:  # noqa: SLF001 -- the inbox is that method's one reason
             function(event, tx)
         return not tx.receipt.replayed
 
-    def lambda_handler(self, event: Mapping[str, Any], context: object = None) -> dict[str, list[dict[str, str]]]:  # noqa: ARG002
+    def lambda_handler(self, event: Any, context: object = None) -> dict[str, list[dict[str, str]]]:  # noqa: ARG002 -- Lambda passes it
         """Consume a batch of SQS messages that an EventBridge rule delivered; the form Lambda calls.
 
         Returns the messages that failed, in SQS's own form: `{"batchItemFailures": [{"itemIdentifier": messageId}]}`.
         The event source mapping must have `ReportBatchItemFailures`, else the failed ones are deleted as done. One
         message's failure does not touch the others; it is logged, without its content, and SQS delivers it again.
+
+        Raises ConfigurationError for what is not a batch of SQS messages: an answer would read as "all done" to
+        another source, and its events would be gone.
         """
-        failures = [record["messageId"] for record in event.get("Records", ()) if not self._consume(record)]
+        records = event.get("Records") if isinstance(event, Mapping) else None
+        if not isinstance(records, list) or not all(map(_is_sqs_message, records)):
+            raise ConfigurationError(
+                "the inbox was not given a batch of SQS messages. Send the events to an SQS queue with an EventBridge "
+                "rule, and map the function to the queue."
+            )
+        failures = [record["messageId"] for record in records if not self._consume(record)]
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failures]}
 
     def _consume(self, record: Mapping[str, Any]) -> bool:
@@ -127,17 +141,27 @@ class Inbox:
             received = event_of_sqs_record(record)
             self.apply(received)
         except OutboxError as error:
-            _log.error("%s: message %s goes back to its queue: %s", self.consumer_name, record["messageId"], error)
+            _log.error("%s: message %s goes back to its queue: %s", self._name, record["messageId"], error)
             return False
         except Exception:  # noqa: BLE001 - the function's own errors: any class, and none may fail the other messages
-            _log.exception("%s: message %s goes back to its queue", self.consumer_name, record["messageId"])
+            _log.exception("%s: message %s goes back to its queue", self._name, record["messageId"])
             return False
         return True
 
     def _guard_key(self, event: Event) -> str:
-        return f"INBOX#{self.consumer_name}#{event.source}#{event.id}"
+        # Without a '#' in any part but the last, two events can never share a key.
+        source = event.source.replace("%", "%25").replace("#", "%23")
+        return f"{self._outbox.layout.inbox_prefix}{self._name}#{source}#{event.id}"
 
 
 def _refuse_coroutine(function: Function) -> None:
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"inbox: {function.__qualname__} is async, and would never run: use a plain function.")
+
+
+def _is_sqs_message(record: object) -> bool:
+    return (
+        isinstance(record, Mapping)
+        and record.get("eventSource") == "aws:sqs"
+        and isinstance(record.get("messageId"), str)
+    )

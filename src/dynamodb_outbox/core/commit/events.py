@@ -103,8 +103,9 @@ def _check_key(key: str, layout: Layout) -> None:
     _check_text("key", key)
     if text_bytes(key) > PARTITION_KEY_BYTES:
         raise InvalidEvent("key", f"has {text_bytes(key)} bytes; a partition key takes {PARTITION_KEY_BYTES} at most.")
-    if key.startswith(layout.guard_prefix):
-        raise InvalidEvent("key", f"starts with {layout.guard_prefix!r}, which belongs to the guards of commands.")
+    for prefix in (layout.guard_prefix, layout.inbox_prefix):
+        if key.startswith(prefix):
+            raise InvalidEvent("key", f"starts with {prefix!r}, which belongs to the library's own items.")
 
 
 def _check_text(field: str, value: object) -> None:
