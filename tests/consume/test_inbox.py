@@ -19,7 +19,7 @@ from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from conftest import Account
     from dynamodb_outbox.outbox import Transaction
@@ -224,6 +224,30 @@ def test_a_message_that_is_not_an_event_goes_back_alone(
     assert applied(table()) == {"INVOICE#2": 1}
 
 
+def test_after_a_failure_the_rest_of_a_fifo_group_goes_back_too(
+    engine: Account, table: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """A later message of the group is not applied before the failed one; other groups, and the next batch, are."""
+    inbox = Inbox(TABLE, consumer="invoices", client=engine.client("dynamodb"))
+
+    @inbox.consumer
+    def fail_on_two(event: Event, tx: Transaction) -> None:
+        tx.update({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META"}, add={"applied": 1})
+        if event.id == "event-2":
+            raise RuntimeError("no")
+
+    batch = delivery(placed(1), placed(2), placed(3), placed(4))
+    for record, group in zip(batch["Records"], "aaab", strict=True):
+        record["eventSourceARN"] += ".fifo"
+        record["attributes"] = {"MessageGroupId": group}
+    assert inbox.lambda_handler(batch) == {
+        "batchItemFailures": [{"itemIdentifier": "message-1"}, {"itemIdentifier": "message-2"}]
+    }
+    assert applied(table()) == {"INVOICE#1": 1, "INVOICE#4": 1}
+    again = {"Records": batch["Records"][2:3]}
+    assert inbox.lambda_handler(again) == {"batchItemFailures": []}
+
+
 def test_an_empty_batch_is_done() -> None:
     """No message, no failure."""
     assert Inbox(TABLE, consumer="invoices").lambda_handler({"Records": []}) == {"batchItemFailures": []}
@@ -275,6 +299,7 @@ def test_an_inbox_record_cannot_be_forged_through_a_transaction(engine: Account)
     [
         ({"consumer": ""}, "consumer"),
         ({"consumer": "a#b"}, "consumer"),
+        ({"consumer": 5}, "consumer"),
         ({"consumer": "c", "remember": timedelta(seconds=1)}, "remember"),
     ],
 )
@@ -295,14 +320,58 @@ def test_a_second_function_for_a_type_is_refused() -> None:
         inbox.consumer(nothing)
 
 
-def test_an_async_function_is_refused() -> None:
-    """It would return a coroutine that nobody awaits, and its message would be acknowledged without an effect."""
+async def coroutine_function(event: Event, tx: Transaction) -> None:
+    """Would return a coroutine that nobody awaits."""
+    raise AssertionError((event, tx))
+
+
+def generator_function(event: Event, tx: Transaction) -> Iterator[None]:
+    """Would return a generator that nobody advances."""
+    yield
+    raise AssertionError((event, tx))
+
+
+async def async_generator_function(event: Event, tx: Transaction) -> AsyncIterator[None]:
+    """Would return a generator that nobody advances."""
+    yield
+    raise AssertionError((event, tx))
+
+
+class AsyncCallable:
+    """An object that is called like a coroutine function."""
+
+    __call__ = staticmethod(coroutine_function)
+
+
+@pytest.mark.parametrize(
+    "function", [coroutine_function, generator_function, async_generator_function, AsyncCallable(), 5, None]
+)
+def test_what_would_not_run_is_refused_at_registration(function: Any) -> None:
+    """Its messages would be acknowledged without an effect."""
     inbox = Inbox(TABLE, consumer="invoices")
+    with pytest.raises(ConfigurationError, match="inbox"):
+        inbox.on("t")(function)
+    with pytest.raises(ConfigurationError, match="inbox"):
+        inbox.consumer(function)
 
-    async def apply(event: Event, tx: Transaction) -> None:
-        raise AssertionError((event, tx))
 
-    with pytest.raises(ConfigurationError, match="async"):
-        inbox.on("t")(apply)
-    with pytest.raises(ConfigurationError, match="async"):
-        inbox.consumer(apply)
+@pytest.mark.parametrize("event_type", ["", 5, nothing])
+def test_on_wants_the_type(event_type: Any) -> None:
+    """`@inbox.on` without parentheses would replace the function and register nothing."""
+    with pytest.raises(ConfigurationError, match="name the event type"):
+        Inbox(TABLE, consumer="invoices").on(event_type)
+
+
+@pytest.mark.parametrize("function", [coroutine_function, generator_function, async_generator_function])
+def test_work_that_was_returned_instead_of_done_fails_the_message(
+    engine: Account, table: Callable[[], list[dict[str, Any]]], function: Any
+) -> None:
+    """A plain function that hands on a coroutine or a generator has done nothing: nothing is recorded as applied."""
+    inbox = Inbox(TABLE, consumer="invoices", client=engine.client("dynamodb"))
+
+    @inbox.on("order.placed")
+    def hand_on(event: Event, tx: Transaction) -> object:
+        return function(event, tx)
+
+    assert inbox.lambda_handler(delivery(placed(1))) == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert table() == []

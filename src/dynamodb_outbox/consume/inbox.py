@@ -65,7 +65,7 @@ class Inbox:
         client: Any = None,
         remember: timedelta = timedelta(days=30),
     ) -> None:
-        if not consumer or "#" in consumer:
+        if not isinstance(consumer, str) or not consumer or "#" in consumer:
             raise ConfigurationError(
                 f"Inbox(consumer={consumer!r}): a name that is not empty and has no '#', which separates the parts of "
                 "an inbox record's key."
@@ -79,27 +79,28 @@ class Inbox:
         self._otherwise: Function | None = None
 
     def on(self, event_type: str) -> Callable[[Function], Function]:
-        """Register the decorated function for events of one type.
+        """Register the decorated function for events of one type: `@inbox.on("order.placed")`.
 
         The function is called with (event, tx). It may run more than once for one event, and so must have no effect
-        but what it adds to `tx`; one of its runs is committed. Raises ConfigurationError when the type has a function.
+        but what it adds to `tx`; one of its runs is committed. Raises ConfigurationError when the type has a function,
+        and for what is no plain function: async functions and generators would never run.
         """
+        if not isinstance(event_type, str) or not event_type:
+            raise ConfigurationError(f"inbox.on({event_type!r}): name the event type, as in @inbox.on('order.placed').")
 
         def register(function: Function) -> Function:
             if event_type in self._functions:
                 raise ConfigurationError(f"inbox.on({event_type!r}): a function is registered for this type already.")
-            _refuse_coroutine(function)
-            self._functions[event_type] = function
+            self._functions[event_type] = _plain(function)
             return function
 
         return register
 
     def consumer(self, function: Function) -> Function:
-        """Register the decorated function for events of every type that has none of its own."""
+        """Register the decorated function for events of every type that has none of its own: `@inbox.consumer`."""
         if self._otherwise is not None:
             raise ConfigurationError("inbox.consumer: a function for all types is registered already.")
-        _refuse_coroutine(function)
-        self._otherwise = function
+        self._otherwise = _plain(function)
         return function
 
     def apply(self, event: Event) -> bool:
@@ -114,7 +115,7 @@ class Inbox:
             raise UnhandledEvent(event.type, self._name)
         guard = self._guard_key(event)
         with self._outbox._transaction_under(guard, fingerprint=event.id, keep=self._remember) as tx:  # noqa: SLF001 -- the inbox is that method's one reason
-            function(event, tx)
+            _refuse_unrun(function(event, tx), event)
         return not tx.receipt.replayed
 
     def lambda_handler(self, event: Any, context: object = None) -> dict[str, list[dict[str, str]]]:  # noqa: ARG002 -- Lambda passes it
@@ -122,7 +123,8 @@ class Inbox:
 
         Returns the messages that failed, in SQS's own form: `{"batchItemFailures": [{"itemIdentifier": messageId}]}`.
         The event source mapping must have `ReportBatchItemFailures`, else the failed ones are deleted as done. One
-        message's failure does not touch the others; it is logged, without its content, and SQS delivers it again.
+        message's failure does not touch the others, except those after it in its group of a FIFO queue, which go back
+        with it; it is logged, without its content, and SQS delivers it again.
 
         Raises ConfigurationError for what is not a batch of SQS messages: an answer would read as "all done" to
         another source, and its events would be gone.
@@ -133,7 +135,14 @@ class Inbox:
                 "the inbox was not given a batch of SQS messages. Send the events to an SQS queue with an EventBridge "
                 "rule, and map the function to the queue."
             )
-        failures = [record["messageId"] for record in records if not self._consume(record)]
+        failures: list[str] = []
+        stopped: set[str] = set()  # groups of a FIFO queue in which a message failed: what follows it must wait
+        for record in records:
+            group = _fifo_group(record)
+            if group in stopped or not self._consume(record):
+                failures.append(record["messageId"])
+                if group is not None:
+                    stopped.add(group)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failures]}
 
     def _consume(self, record: Mapping[str, Any]) -> bool:
@@ -154,9 +163,25 @@ class Inbox:
         return f"{self._outbox.layout.inbox_prefix}{self._name}#{source}#{event.id}"
 
 
-def _refuse_coroutine(function: Function) -> None:
-    if inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"inbox: {function.__qualname__} is async, and would never run: use a plain function.")
+def _plain(function: Function) -> Function:
+    """Return a function that runs when it is called; refuse any other."""
+    if not callable(function):
+        raise ConfigurationError(f"inbox: {function!r} is no function.")
+    for code in (function, type(function).__call__):
+        if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or inspect.isgeneratorfunction(code):
+            raise ConfigurationError(f"inbox: {function!r} is async or a generator, and would not run when called.")
+    return function
+
+
+def _refuse_unrun(result: object, event: Event) -> None:
+    """Raise when what a function returned is work still to be done: committing would record an effect nobody made."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+        raise ConfigurationError(
+            f"the function for {event.type!r} events returned a {type(result).__name__}: its work was not done. Do the "
+            "work in the function itself."
+        )
 
 
 def _is_sqs_message(record: object) -> bool:
@@ -165,3 +190,10 @@ def _is_sqs_message(record: object) -> bool:
         and record.get("eventSource") == "aws:sqs"
         and isinstance(record.get("messageId"), str)
     )
+
+
+def _fifo_group(record: Mapping[str, Any]) -> str | None:
+    if not str(record.get("eventSourceARN", "")).endswith(".fifo"):
+        return None
+    group: str | None = record.get("attributes", {}).get("MessageGroupId")
+    return group
