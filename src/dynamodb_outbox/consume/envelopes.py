@@ -27,8 +27,8 @@ def event_of_sqs_record(record: Mapping[str, Any]) -> Event:
     """
     where = f"{record.get('messageId')!r} of {record.get('eventSourceARN', 'an SQS queue')}"
     try:
-        body = json.loads(record["body"], parse_float=Decimal)
-    except (KeyError, TypeError, ValueError) as error:
+        body = json.loads(record["body"], parse_float=Decimal, parse_constant=_refuse_constant)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(where, f"the body is not JSON ({error}).") from error
     if not isinstance(body, Mapping) or "detail" not in body or "detail-type" not in body:
         raise InvalidMessage(
@@ -37,3 +37,7 @@ def event_of_sqs_record(record: Mapping[str, Any]) -> Event:
             "without an input transformer.",
         )
     return parse_cloudevent(body["detail"], where)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -32,7 +32,7 @@ from uuid import UUID
 from dynamodb_outbox.core.limits import INT64_MAX, INT64_MIN
 from dynamodb_outbox.errors import InvalidValue
 
-__all__ = ["PAYLOAD_LEVELS", "dump_payload"]
+__all__ = ["PAYLOAD_LEVELS", "dump_payload", "rewrite_json"]
 
 PAYLOAD_LEVELS = 200
 """Ours: deeper than any real event, and far enough below the recursion limits of this and other readers (EventBridge
@@ -71,6 +71,19 @@ def dump_payload(data: Any, path: str = "data") -> str:
                 _surrogate(data, path), "the text has a lone surrogate and so no form in UTF-8."
             ) from None
     return text
+
+
+def rewrite_json(data: Any) -> str:
+    """Return what was read as JSON (numbers that are not whole as Decimal) as JSON text again, whatever it is.
+
+    For data of other writers, which this library's rule does not bind: it says what was said, or nothing is.
+    """
+    try:
+        return _write_plain(data)
+    except TypeError:  # a Decimal
+        parts: list[str] = []
+        _write(data, parts)
+        return "".join(parts)
 
 
 def _check(value: Any, path: str, level: int) -> bool:

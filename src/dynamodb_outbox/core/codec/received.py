@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES, parse_rfc3339
-from dynamodb_outbox.core.codec.payload import dump_payload
-from dynamodb_outbox.errors import InvalidMessage, InvalidValue
+from dynamodb_outbox.core.codec.payload import rewrite_json
+from dynamodb_outbox.errors import InvalidMessage
 from dynamodb_outbox.event import Event
 
 if TYPE_CHECKING:
@@ -34,15 +34,11 @@ def parse_cloudevent(message: object, where: str) -> Event:
         raise InvalidMessage(where, f"not a CloudEvent of version {_SPEC_VERSION}: specversion is missing or another.")
     if "data" not in message:
         raise InvalidMessage(where, "the CloudEvent has no data.")
-    try:
-        text = dump_payload(message["data"])
-    except InvalidValue as error:
-        raise InvalidMessage(where, f"its data cannot be read: {error}") from error
     return Event(
         id=_required(message, "id", where),
         type=_required(message, "type", where),
         source=_required(message, "source", where),
-        payload=text,
+        payload=rewrite_json(message["data"]),
         time=_time(_required(message, "time", where), where),
         key=_optional(message, "partitionkey", where),
         subject=_optional(message, "subject", where),
