@@ -1,0 +1,114 @@
+"""The command `outbox`: it parses, calls, renders, and does nothing else.
+
+Exit statuses: 0 done; 1 the answer is no (a promise was broken); 2 the arguments cannot be used; 3 it could not be done
+(an extra is missing, a port is taken, the engine died, …); 128 and the signal's number when Ctrl-C (130), SIGTERM
+(143) or SIGHUP (129) ended it. Messages go to stderr, without a traceback.
+
+Parsing needs nothing but the standard library. What a command needs is imported when it runs, so that a missing extra
+is a sentence that names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox._version import __version__
+from dynamodb_outbox.cli import demo_arguments
+from dynamodb_outbox.errors import OutboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+__all__ = ["CliExtraMissing", "main"]
+
+_FAILED = 3
+_SIGNALLED = 128
+
+
+class CliExtraMissing(OutboxError):
+    """The packages of the extra `[cli]` are not installed."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        super().__init__(f"this command needs {package}: pip install 'dynamodb-outbox[cli,local]'")
+
+
+class _Signalled(BaseException):
+    """A signal asked the command to end. Not an Exception: nothing may take it for an error to be handled."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (None: the process's own) and return its exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        with _ended_by_signals():
+            return _run(options)
+    except BrokenPipeError:
+        # Whoever read the output is gone: let the interpreter's own last flush go nowhere, instead of failing again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except (OutboxError, OSError) as error:
+        return _complain(options, str(error), _FAILED)
+    except _Signalled as ended:
+        return _complain(options, "ended early; nothing of it is left", _SIGNALLED + ended.number)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("rich") is None:
+        raise CliExtraMissing("rich")
+    command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
+    try:
+        status: int = command.run(options)
+    except demo_arguments.Unusable as error:
+        return _complain(options, str(error), demo_arguments.STATUS)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outbox", description="Commit a change and its domain events to DynamoDB in one write."
+    )
+    parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    demo_arguments.add_to(commands)
+    return parser
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let the first SIGINT, SIGTERM or SIGHUP unwind the command; what cleans up then is not interrupted by more.
+
+    A SIGHUP that is ignored (nohup) stays ignored.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise _Signalled(number)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _complain(options: argparse.Namespace, message: str, status: int) -> int:
+    sys.stderr.write(f"outbox {options.command}: {message}\n")
+    return status

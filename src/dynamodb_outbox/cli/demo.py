@@ -1,0 +1,80 @@
+"""`outbox demo`: orders, events and faults, end to end, beside the same orders written as dual writes."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.cli.demo_arguments import Unusable
+from dynamodb_outbox.cli.progress import progress
+from dynamodb_outbox.cli.render import print_report
+from dynamodb_outbox.local.demo import Settings, check_writable, plan, read_dump, report_of, write_dump
+from dynamodb_outbox.local.demo import run as run_demo
+from dynamodb_outbox.local.demo.dump import DumpUnreadable, DumpUnwritable
+from dynamodb_outbox.local.demo.schedule import OrdersOutOfRange
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from dynamodb_outbox.local.demo import Evidence
+
+__all__ = ["run"]
+
+_SEEDS = 10_000
+_SHOWN_CHARACTERS = 2_000
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return 0 when every promise held, 1 when one was broken.
+
+    Raises Unusable for arguments that do not fit, and what `local.demo.run` raises.
+    """
+    evidence = _run(options) if options.recount is None else _recount(options.recount)
+    report = report_of(evidence)
+    if options.json:
+        sys.stdout.write(json.dumps(report.to_json()) + "\n")
+        sys.stdout.flush()
+    else:
+        print_report(report)
+        sys.stdout.flush()
+    if report.kept:
+        return 0
+    _show_logs(evidence)
+    return 1
+
+
+def _show_logs(evidence: Evidence) -> None:
+    """Show the end of what the functions printed: a broken promise may have its reason there."""
+    for name, log in evidence.logs.items():
+        if log.strip():
+            sys.stderr.write(f"the {name} printed, at the end:\n{log[-_SHOWN_CHARACTERS:].strip()}\n")
+
+
+def _run(options: argparse.Namespace) -> Evidence:
+    seed = options.seed if options.seed is not None else secrets.randbelow(_SEEDS)
+    own = {name: getattr(options, name) for name in ("relay", "consumer") if getattr(options, name) is not None}
+    chosen = {"customers": options.customers, "rejected": options.rejected / 100}
+    settings = Settings(orders=options.orders, seed=seed, port=options.port, **chosen, **own)
+    try:
+        schedule = plan(settings.orders, settings.seed, **chosen)
+        if options.dump is not None:
+            check_writable(options.dump)
+    except OrdersOutOfRange as error:
+        raise Unusable(f"--orders: {error}") from None
+    except DumpUnwritable as error:
+        raise Unusable(f"--dump {error}") from None
+    with progress(schedule, stream=sys.stderr if options.json else sys.stdout) as observe:
+        evidence = run_demo(settings, observe)
+    if options.dump is not None:
+        write_dump(options.dump, evidence)
+    return evidence
+
+
+def _recount(directory: Path) -> Evidence:
+    try:
+        return read_dump(directory)
+    except DumpUnreadable as error:
+        raise Unusable(f"--recount {error}") from None

@@ -1,0 +1,231 @@
+"""The account of a demo: from the evidence to the figures. Pure; the same evidence gives the same figures.
+
+What must have been published is read off the rows: each lists the events that were committed with it. An event is
+
+    lost           when a row lists it, and the bus never accepted it, and it is not parked where an operator sees it
+    phantom        when the bus accepted it, and no row lists it: what it announces did not happen
+    out of order   when its first acceptance comes after the first acceptance of a later event of its key; the order of
+                   the key's events is that of their commits, which the rows number without gaps
+
+`partial_failures` counts the PutEvents answers (HTTP 200) in which at least one entry was rejected, as the bus that
+rejected them wrote them down. `relay_kills` counts the kills at which the bus says it held an accepted request of the
+relay. `lost_answers` counts the answers to committed writes that never reached the writer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.local.demo.evidence import acceptance, changes, event_id, stored
+from dynamodb_outbox.local.demo.names import META, event_names, order_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dynamodb_outbox.local.demo.evidence import Acceptance, Change, Evidence, Item, LaneEvidence
+    from dynamodb_outbox.local.demo.schedule import Lane, Order
+
+__all__ = ["Account", "LaneFigures", "OutboxFigures", "account_of"]
+
+_REJECTIONS = ("entry_rejected", "entry_unacceptable")
+_OK = 200
+
+
+@dataclass(frozen=True)
+class LaneFigures:
+    """What can be said of every lane. Tuples hold the names of events, or keys; `published` counts distinct events."""
+
+    orders: int
+    committed: int
+    events: int
+    published: int
+    acceptances: int
+    lost: tuple[str, ...]
+    phantom: tuple[str, ...]
+    out_of_order_keys: tuple[str, ...]
+
+    @property
+    def rejected(self) -> int:
+        """Orders that are not in the table: their commands were refused, or failed."""
+        return self.orders - self.committed
+
+
+@dataclass(frozen=True)
+class OutboxFigures:
+    """What only the outbox's lane has: records, a relay, and a consumer.
+
+    renamed            events that were published under more than one id
+    effects_twice      ids of events that the consumer applied more than once
+    effects_missing    ids of events that were delivered and not applied
+    undelivered        ids of events that the bus accepted and never delivered
+    wrong_balances     customers whose balance is not the sum of the effects
+    committed_twice    events listed twice, and keys whose count of commits is not what their rows say
+    wrong_outcomes     orders that are not in the table as they had to be, or whose caller was told otherwise
+    calm_latency_ms    from commit to first acceptance, of the events that place calm orders, ascending; without the
+                       very first order, which waits for the functions to start
+    """
+
+    deliveries: int
+    duplicates_delivered: int
+    renamed: tuple[str, ...]
+    effects_twice: tuple[str, ...]
+    effects_missing: tuple[str, ...]
+    undelivered: tuple[str, ...]
+    wrong_balances: tuple[str, ...]
+    committed_twice: tuple[str, ...]
+    wrong_outcomes: tuple[str, ...]
+    parked: int
+    pending: int
+    relay_kills: int
+    bus_rejections: int
+    partial_failures: int
+    lost_answers: int
+    calm_latency_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Account:
+    """The figures of each lane, and the outbox's own."""
+
+    lanes: Mapping[Lane, LaneFigures]
+    outbox: OutboxFigures
+
+
+def account_of(evidence: Evidence) -> Account:
+    """Draw up the account of `evidence`."""
+    own = evidence.lanes["outbox"]
+    records = stored(own.items)
+    parked = {record.name for record in records if record.state == "parked"}
+    lanes = {
+        lane: _lane_figures(evidence.schedule.orders, one, parked if lane == "outbox" else set())
+        for lane, one in evidence.lanes.items()
+    }
+    return Account(lanes, _outbox_figures(evidence))
+
+
+def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, parked: set[str | None]) -> LaneFigures:
+    committed = changes(lane.items)
+    accepted = [acceptance(row) for row in lane.acceptances]
+    names = {change.name for change in committed}
+    published = {one.name for one in accepted}
+    return LaneFigures(
+        orders=len(orders),
+        committed=len(_committed(orders, lane.items)),
+        events=len(names),
+        published=len(published),
+        acceptances=len(accepted),
+        lost=tuple(sorted(names - published - parked)),
+        phantom=tuple(sorted(str(name) for name in published - names)),
+        out_of_order_keys=tuple(_out_of_order(committed, accepted)),
+    )
+
+
+def _outbox_figures(evidence: Evidence) -> OutboxFigures:
+    own = evidence.lanes["outbox"]
+    accepted = [acceptance(row) for row in own.acceptances]
+    records = stored(own.items)
+    delivered = [event_id(row) for row in evidence.deliveries]
+    effects = Counter(item["event"] for item in evidence.consumer if "event" in item)
+    held = {fault["what"]["request"] for fault in own.faults if fault["kind"] == "held"}
+    rejections = [fault for fault in own.faults if fault["kind"] in _REJECTIONS]
+    return OutboxFigures(
+        deliveries=len(delivered),
+        duplicates_delivered=len(delivered) - len(set(delivered)),
+        renamed=_renamed(accepted),
+        effects_twice=tuple(sorted(one for one, times in effects.items() if times > 1)),
+        effects_missing=tuple(sorted(str(one) for one in set(delivered) - set(effects))),
+        undelivered=tuple(sorted(str(one) for one in {one.id for one in accepted} - set(delivered))),
+        wrong_balances=_wrong_balances(evidence.consumer),
+        committed_twice=_committed_twice(own.items),
+        wrong_outcomes=_wrong_outcomes(evidence),
+        parked=sum(record.state == "parked" for record in records),
+        pending=sum(record.state not in {"published", "parked"} for record in records),
+        relay_kills=sum(kill["request"] in held for kill in evidence.kills),
+        bus_rejections=len(rejections),
+        partial_failures=len({fault["what"]["request"] for fault in rejections}),
+        lost_answers=sum(fault["kind"] == "answer_lost" and fault["what"]["status"] == _OK for fault in own.faults),
+        calm_latency_ms=_calm_latency(evidence, accepted),
+    )
+
+
+def _committed(orders: Iterable[Order], items: Iterable[Item]) -> set[str]:
+    """Return the request ids of the orders that are in the table as these very commands wanted them."""
+    rows = {item["sk"]: item.get("request") for item in items}
+    return {order.request_id for order in orders if rows.get(order_key(order.order_id)) == order.request_id}
+
+
+def _out_of_order(committed: Sequence[Change], accepted: Sequence[Acceptance]) -> list[str]:
+    """Return the keys in which a first acceptance came after that of a later event."""
+    place = {change.name: change for change in committed}
+    latest: dict[str, tuple[int, int]] = {}
+    broken: dict[str, None] = {}
+    for name in dict.fromkeys(one.name for one in accepted):
+        change = place.get(name) if name is not None else None
+        if change is None:
+            continue
+        position = (change.n, change.place)
+        if position < latest.get(change.key, position):
+            broken[change.key] = None
+        latest[change.key] = max(position, latest.get(change.key, position))
+    return list(broken)
+
+
+def _renamed(accepted: Iterable[Acceptance]) -> tuple[str, ...]:
+    ids: dict[str | None, set[str | None]] = defaultdict(set)
+    for one in accepted:
+        ids[one.name].add(one.id)
+    return tuple(sorted(str(name) for name, known in ids.items() if len(known) > 1))
+
+
+def _wrong_balances(consumer: Iterable[Item]) -> tuple[str, ...]:
+    effects: Counter[str] = Counter()
+    balances: Counter[str] = Counter()
+    for item in consumer:
+        if "event" in item:
+            effects[item["pk"]] += item["cents"]
+        elif item["sk"] == "BALANCE":
+            balances[item["pk"]] += item["cents"]
+    return tuple(sorted(key for key in effects.keys() | balances.keys() if effects[key] != balances[key]))
+
+
+def _committed_twice(items: Sequence[Item]) -> tuple[str, ...]:
+    committed = changes(items)
+    twice = [name for name, times in Counter(change.name for change in committed).items() if times > 1]
+    commits: dict[str, set[int]] = defaultdict(set)
+    for change in committed:
+        commits[change.key].add(change.n)
+    counted = {item["pk"]: item["version"] for item in items if item["sk"] == META}
+    miscounted = [
+        key for key in commits.keys() | counted.keys() if commits[key] != set(range(1, counted.get(key, 0) + 1))
+    ]
+    return tuple(sorted(twice + miscounted))
+
+
+def _wrong_outcomes(evidence: Evidence) -> tuple[str, ...]:
+    """Return the orders that are not in the table as they had to be, and those whose caller was told otherwise."""
+    orders = evidence.schedule.orders
+    items = evidence.lanes["outbox"].items
+    committed = _committed(orders, items)
+    listed = {item["request"]: [entry["name"] for entry in item["history"]] for item in items if "history" in item}
+    wrong = {order.request_id for order in orders if listed.get(order.request_id, []) != event_names(order)}
+    for row in evidence.verdicts:
+        told: Any = {"committed": True, "rejected": False}.get(row["verdict"])
+        if told is None or told is not (row["request"] in committed):
+            wrong.add(row["request"])
+    return tuple(sorted(wrong))
+
+
+def _calm_latency(evidence: Evidence, accepted: Iterable[Acceptance]) -> tuple[int, ...]:
+    calm = {order.request_id for order in evidence.schedule.phase(calm=True)[1:]}
+    first: dict[str | None, int] = {}
+    for one in accepted:
+        first.setdefault(one.id, one.at_ms)
+    return tuple(
+        sorted(
+            first[record.id] - record.at_ms
+            for record in stored(evidence.lanes["outbox"].items)
+            if record.name is not None and record.name.partition("/")[0] in calm and record.id in first
+        )
+    )

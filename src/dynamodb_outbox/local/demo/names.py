@@ -1,0 +1,78 @@
+"""What things are called in the demo: tables, buses, and the words in keys and events.
+
+An event has a name besides its id: the command it belongs to and its type. A row lists the names of the events that
+were committed with it, so that what should have been published can be read off the table, whoever gave out the ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.layout import Layout
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.local.demo.schedule import Lane, Order
+
+__all__ = [
+    "CONSUMER_TABLE",
+    "FLAGGED",
+    "LAYOUT",
+    "META",
+    "PAID",
+    "PLACED",
+    "QUEUE",
+    "SOURCE",
+    "bus_of",
+    "customer_key",
+    "event_name",
+    "event_names",
+    "order_key",
+    "table_of",
+]
+
+SOURCE = "shop.orders"
+CONSUMER_TABLE = "billing"
+QUEUE = "billing"
+LAYOUT = Layout(version="version")
+META = "META"
+
+PLACED = "order.placed"
+FLAGGED = "order.flagged"
+PAID = "order.paid"
+
+
+def table_of(lane: Lane) -> str:
+    """Return the name of a lane's table."""
+    return f"orders-{lane.replace('_', '-')}"
+
+
+def bus_of(lane: Lane) -> str:
+    """Return the name of a lane's event bus."""
+    return f"orders-{lane.replace('_', '-')}"
+
+
+def event_name(request_id: str, event_type: str) -> str:
+    """Return the name of the event of this type that a command emits."""
+    return f"{request_id}/{event_type}"
+
+
+def event_names(order: Order) -> list[str]:
+    """Return the names of the events that an order must have committed in the end, in order."""
+    if order.fault == "loses":
+        return []
+    names = [event_name(order.request_id, PLACED)]
+    if order.flagged:
+        names.append(event_name(order.request_id, FLAGGED))
+    if order.paid:
+        names.append(event_name(order.payment_id, PAID))
+    return names
+
+
+def customer_key(customer: int) -> str:
+    """Return the partition that a customer's orders live in, which is the ordering key of their events."""
+    return f"CUSTOMER#{customer}"
+
+
+def order_key(order_id: str) -> str:
+    """Return the sort key of an order."""
+    return f"ORDER#{order_id}"

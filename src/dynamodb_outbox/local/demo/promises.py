@@ -1,0 +1,75 @@
+"""Which promises held in a demo: six sentences, each with the figures that decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dynamodb_outbox.local.demo.account import Account
+
+__all__ = ["Promise", "promises"]
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One promise: its number in the design, what it says, whether it held, and what was seen against it."""
+
+    number: str
+    says: str
+    broken: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing was seen against it."""
+        return not self.broken
+
+    def __str__(self) -> str:
+        return f"{'✓' if self.kept else '✗'} {self.number} {self.says}{''.join(f'; {what}' for what in self.broken)}"
+
+
+def promises(account: Account) -> tuple[Promise, ...]:
+    """Judge the outbox's lane. What a demo cannot show (P7 is a computation) is not judged."""
+    lane, own = account.lanes["outbox"], account.outbox
+    return (
+        Promise("P1", "an event exists if and only if its change was committed", _seen(phantom=lane.phantom)),
+        Promise(
+            "P2",
+            f"every committed event was accepted by the bus or is parked ({own.parked} parked)",
+            _seen(lost=lane.lost) + ((f"pending: {own.pending}",) if own.pending else ()),
+        ),
+        Promise("P3", "every publication of an event carried the same id", _seen(renamed=own.renamed)),
+        Promise(
+            "P4",
+            "for each key, first acceptances came in the order of the commits",
+            _seen(out_of_order_keys=lane.out_of_order_keys),
+        ),
+        Promise(
+            "P5",
+            f"each event was applied once ({own.duplicates_delivered} of {own.deliveries} deliveries were duplicates)",
+            _seen(
+                effects_applied_twice=own.effects_twice,
+                effects_missing=own.effects_missing,
+                undelivered=own.undelivered,
+                wrong_balances=own.wrong_balances,
+            ),
+        ),
+        Promise(
+            "P6",
+            "a retried command was committed once, and every caller was told the truth",
+            _seen(committed_twice=own.committed_twice, wrong_outcomes=own.wrong_outcomes),
+        ),
+    )
+
+
+def _seen(**against: Sequence[str]) -> tuple[str, ...]:
+    """Return one phrase for each kind of finding: how many, and the first few of them."""
+    return tuple(
+        f"{kind}: {len(found)} ({', '.join(found[:_NAMED])}{', ...' if len(found) > _NAMED else ''})"
+        for kind, found in against.items()
+        if found
+    )

@@ -1,0 +1,128 @@
+"""What a demo says at its end: one JSON object, or a table that needs no knowledge of the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.local.demo.account import account_of
+from dynamodb_outbox.local.demo.promises import promises
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.local.demo.account import Account, LaneFigures
+    from dynamodb_outbox.local.demo.evidence import Evidence
+    from dynamodb_outbox.local.demo.promises import Promise
+
+__all__ = ["COLUMNS", "Report", "percentile", "report_of"]
+
+COLUMNS = ("", "outbox", "write, then publish", "publish, then write")
+"""The heads of the table's columns."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome: the figures by name, the promises, and the rows of the table."""
+
+    figures: Mapping[str, Any]
+    promises: tuple[Promise, ...]
+    table: tuple[tuple[str, str, str, str], ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise held."""
+        return all(promise.kept for promise in self.promises)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures, and `promises`: what was seen against each, empty where nothing was."""
+        return {**self.figures, "promises": {one.number: list(one.broken) for one in self.promises}}
+
+
+def report_of(evidence: Evidence) -> Report:
+    """Draw up the account of `evidence` and judge it."""
+    account = account_of(evidence)
+    run = {"seconds": evidence.run.get("seconds"), "seed": evidence.schedule.seed}
+    return Report(_figures(account) | run | _dual_write(account), promises(account), _table(account))
+
+
+def percentile(values: Sequence[int], share: float) -> int | None:
+    """Return the smallest of the ascending `values` that is not below `share` of them; None when there are none."""
+    return values[max(0, ceil(share * len(values)) - 1)] if values else None
+
+
+def _figures(account: Account) -> dict[str, Any]:
+    lane, own = account.lanes["outbox"], account.outbox
+    return {
+        "orders": lane.orders,
+        "committed": lane.committed,
+        "rejected": lane.rejected,
+        "partial_failures": own.partial_failures,
+        "published": lane.published,
+        "lost": len(lane.lost),
+        "phantom": len(lane.phantom),
+        "deliveries": own.deliveries,
+        "duplicates_delivered": own.duplicates_delivered,
+        "effects_applied_twice": len(own.effects_twice),
+        "out_of_order_keys": len(lane.out_of_order_keys),
+        "parked": own.parked,
+        "pending": own.pending,
+        "relay_kills": own.relay_kills,
+        "bus_rejections": own.bus_rejections,
+        "lost_answers": own.lost_answers,
+        "latency_ms": {
+            "p50": percentile(own.calm_latency_ms, 0.5),
+            "p99": percentile(own.calm_latency_ms, 0.99),
+            "samples": len(own.calm_latency_ms),
+        },
+    }
+
+
+def _dual_write(account: Account) -> dict[str, Any]:
+    return {
+        "dual_write": {
+            name: {
+                "orders": lane.orders,
+                "committed": lane.committed,
+                "published": lane.published,
+                "lost": len(lane.lost),
+                "phantom": len(lane.phantom),
+                "out_of_order_keys": len(lane.out_of_order_keys),
+            }
+            for name, lane in account.lanes.items()
+            if name != "outbox"
+        }
+    }
+
+
+def _table(account: Account) -> tuple[tuple[str, str, str, str], ...]:
+    lanes = [account.lanes[name] for name in ("outbox", "write_then_publish", "publish_then_write")]
+    own = account.outbox
+
+    def row(title: str, *values: int | str) -> tuple[str, str, str, str]:
+        cells = [str(value) for value in (*values, *("-",) * (len(COLUMNS) - 1 - len(values)))]
+        return title, cells[0], cells[1], cells[2]
+
+    def each(title: str, value: str) -> tuple[str, str, str, str]:
+        return row(title, *(_count(lane, value) for lane in lanes))
+
+    return (
+        each("orders submitted", "orders"),
+        each("orders in the table", "committed"),
+        each("events that the table says happened", "events"),
+        each("events that the bus announced", "published"),
+        each("LOST: happened, and nobody was told", "lost"),
+        each("PHANTOM: announced, and never happened", "phantom"),
+        each("customers whose events came out of order", "out_of_order_keys"),
+        row("set aside for an operator (parked)", own.parked),
+        row("still on their way (pending)", own.pending),
+        row("deliveries to the consumer", own.deliveries),
+        row("  of these, duplicates", own.duplicates_delivered),
+        row("events that the consumer applied twice", len(own.effects_twice)),
+    )
+
+
+def _count(lane: LaneFigures, name: str) -> int:
+    value = getattr(lane, name)
+    return len(value) if isinstance(value, tuple) else int(value)

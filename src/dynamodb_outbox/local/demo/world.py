@@ -1,0 +1,229 @@
+"""What a demo takes place in: the engine, a bus in front of it for each lane, the relay and the consumer.
+
+Everything is made on entering and gone on leaving, however the block is left: no process, no file.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
+from dynamodb_outbox.local.demo.children import Child, first_line
+from dynamodb_outbox.local.demo.dump import read_lines
+from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
+from dynamodb_outbox.local.demo.fault_plan import fault_plan
+from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, QUEUE, bus_of, table_of
+from dynamodb_outbox.local.demo.schedule import LANES, Lane
+from dynamodb_outbox.local.demo.tables import count_pending, scan
+from dynamodb_outbox.local.engine import Engine
+from dynamodb_outbox.local.provision import Queue, create_bus, create_queue, create_table, route
+from dynamodb_outbox.testing.faultbus import ACCEPTED_FILE, FAULTS_FILE, FaultBusControl, FaultBusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from dynamodb_outbox.local.demo.schedule import Schedule
+    from dynamodb_outbox.local.demo.settings import Settings
+
+__all__ = ["Bus", "DemoFailed", "World"]
+
+_START_S = 20.0
+_BLAME_WITHIN_S = 1.0
+_LOOK_S = 0.05
+_VISIBILITY_S = 6
+_CONSUMER_TIMEOUT_MS = 5_000
+_BATCH = 50
+_FILTER = {
+    "eventName": ["INSERT"],
+    "dynamodb": {"NewImage": {LAYOUT.sk: {"S": [{"prefix": LAYOUT.prefix}]}}},
+}
+
+
+class DemoFailed(OutboxError):
+    """A call that the demo itself depends on failed, though all its processes are alive; `reason` says how."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the demo cannot go on: {reason}")
+
+
+@dataclass(frozen=True)
+class Bus:
+    """The fault-injecting bus of one lane: its process, its control, and where its evidence is."""
+
+    child: Child
+    control: FaultBusControl
+    evidence: Path
+
+
+class World:
+    """Use it as a context manager.
+
+    Entering raises EngineError, ChildDied, DemoFailed, and TimeoutError when a bus does not start.
+    """
+
+    def __init__(self, settings: Settings, schedule: Schedule) -> None:
+        self._settings = settings
+        self._schedule = schedule
+        self._leave = ExitStack()
+        self.engine = Engine(settings.port)
+        self.buses: dict[Lane, Bus] = {}
+        self._children: list[Child] = []
+
+    def __enter__(self) -> World:
+        with ExitStack() as stack:
+            self.directory = Path(tempfile.mkdtemp(prefix="dynamodb-outbox-demo-"))
+            stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+            stack.enter_context(self.engine)
+            self._start_buses(stack)
+            self._tables = self.engine.client("dynamodb")
+            self._sqs = self.engine.client("sqs")
+            with self.explained():
+                self._queue = self._provision()
+            self.relay = self._started(self._relay(), stack)
+            self.consumer = self._started(self._consumer(), stack)
+            self._leave = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave.close()
+
+    @property
+    def kills_file(self) -> Path:
+        """Where the kills of the relay are written down."""
+        return self.directory / "kills.jsonl"
+
+    @property
+    def verdicts_file(self) -> Path:
+        """Where it is written down what the outbox's callers were told."""
+        return self.directory / "verdicts.jsonl"
+
+    def client(self, service: str, lane: Lane, *, attempts: int) -> Any:
+        """Return a boto3 client for a lane's writers, by way of its bus; a call is made `attempts` times at most."""
+        retries = Config(retries={"mode": "standard", "total_max_attempts": attempts})
+        return local_client(service, self.buses[lane].control.url, account=DEFAULT_ACCOUNT, config=retries)
+
+    def check(self) -> None:
+        """Raise EngineDied or ChildDied when a process ended by itself."""
+        self.engine.check()
+        for child in self._children:
+            child.check()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn the errors of calls into what caused them: the death of a process, or else DemoFailed."""
+        try:
+            yield
+        except (BotoCoreError, ClientError, FaultBusError) as error:
+            # A dying process closes its connections before it can be seen to be dead.
+            end = time.monotonic() + _BLAME_WITHIN_S
+            while time.monotonic() < end:
+                self.check()
+                time.sleep(_LOOK_S)
+            raise DemoFailed(f"{type(error).__name__}: {error}") from error
+
+    def pending(self) -> int:
+        """Return how many records of the orders table wait for the relay."""
+        return count_pending(self._tables, table_of("outbox"), LAYOUT)
+
+    def queued(self) -> int:
+        """Return how many messages the consumer has not finished."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        answer = self._sqs.get_queue_attributes(QueueUrl=self._queue.url, AttributeNames=names)
+        return sum(int(answer["Attributes"][name]) for name in names)
+
+    def end_functions(self) -> None:
+        """End the relay and the consumer."""
+        self.relay.end()
+        self.consumer.end()
+
+    def evidence(self, *, seconds: float) -> Evidence:
+        """Collect the evidence. Nothing may be running any more but the engine."""
+        lanes = {
+            lane: LaneEvidence(
+                acceptances=read_lines(bus.evidence / ACCEPTED_FILE),
+                faults=read_lines(bus.evidence / FAULTS_FILE),
+                items=scan(self._tables, table_of(lane)),
+            )
+            for lane, bus in self.buses.items()
+        }
+        return Evidence(
+            self._schedule,
+            lanes,
+            deliveries=read_lines(self._deliveries_file),
+            consumer=scan(self._tables, CONSUMER_TABLE),
+            kills=read_lines(self.kills_file),
+            verdicts=read_lines(self.verdicts_file),
+            run={"seconds": round(seconds, 1)},
+            logs={child.name: child.log() for child in (self.relay, self.consumer)},
+        )
+
+    @property
+    def _deliveries_file(self) -> Path:
+        return self.directory / "deliveries.jsonl"
+
+    def _start_buses(self, stack: ExitStack) -> None:
+        plan = self.directory / "plan.json"
+        plan.write_text(fault_plan(self._schedule).to_json(), "utf-8")
+        children: dict[Lane, Child] = {}
+        for lane in LANES:
+            arguments = ("--upstream", self.engine.url, "--plan", str(plan), "--evidence", str(self.directory / lane))
+            child = Child(
+                f"bus of {lane}", ("dynamodb_outbox.testing.faultbus", *arguments), logs=self.directory, speaks=True
+            )
+            children[lane] = self._started(child, stack)
+        for lane, child in children.items():
+            url = first_line(child, within_s=_START_S)["url"]
+            self.buses[lane] = Bus(child, FaultBusControl(url), self.directory / lane)
+
+    def _started(self, child: Child, stack: ExitStack) -> Child:
+        stack.callback(child.end)
+        child.start()
+        self._children.append(child)
+        return child
+
+    def _provision(self) -> Queue:
+        events = self.engine.client("events")
+        for lane in LANES:
+            create_table(self._tables, table_of(lane), layout=LAYOUT)
+            create_bus(events, bus_of(lane))
+        create_table(self._tables, CONSUMER_TABLE, view_type=None)
+        queue = create_queue(self._sqs, QUEUE, visibility_timeout_s=_VISIBILITY_S)
+        route(events, self._sqs, bus=bus_of("outbox"), queue=queue, rule="orders-to-billing")
+        for file in (self.kills_file, self.verdicts_file, self._deliveries_file):
+            file.touch()
+        return queue
+
+    def _relay(self) -> Child:
+        arguments = [
+            *("dynamodb_outbox.local.source", "--endpoint", self.buses["outbox"].control.url),
+            *("--account", DEFAULT_ACCOUNT, "--table", table_of("outbox"), "--handler", self._settings.relay),
+            *("--timeout-ms", str(self._schedule.relay_timeout_ms), "--batch-size", str(_BATCH)),
+            *("--filter", json.dumps(_FILTER), "--retry-base-ms", "50", "--retry-cap-ms", "400"),
+            *("--checkpoint", str(self.directory / "relay.checkpoint"), "--function-name", "relay"),
+            *("--env", f"ORDERS_BUS={bus_of('outbox')}", "--env", f"ORDERS_TABLE={table_of('outbox')}"),
+        ]
+        return Child("relay", arguments, logs=self.directory)
+
+    def _consumer(self) -> Child:
+        arguments = [
+            *("dynamodb_outbox.local.queue", "--endpoint", self.engine.url, "--account", DEFAULT_ACCOUNT),
+            *("--queue", QUEUE, "--handler", self._settings.consumer, "--function-name", "billing"),
+            *("--timeout-ms", str(_CONSUMER_TIMEOUT_MS), "--deliveries", str(self._deliveries_file)),
+            *("--env", f"BILLING_TABLE={CONSUMER_TABLE}"),
+        ]
+        return Child("consumer", arguments, logs=self.directory)

@@ -1,0 +1,114 @@
+"""The demo's functions, called as Lambda would call them, and the errors of a world that falls apart."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, bus_of, table_of
+from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
+from dynamodb_outbox.local.demo.schedule import Order, plan
+from dynamodb_outbox.local.demo.settings import CONSUMER, RELAY, Settings
+from dynamodb_outbox.local.demo.tables import count_pending, scan
+from dynamodb_outbox.local.demo.world import DemoFailed, World
+from dynamodb_outbox.local.environment import function_environment
+from dynamodb_outbox.local.provision import create_bus, create_table
+
+if TYPE_CHECKING:
+    from conftest import Account
+
+ORDER = Order(0, "1", "F1", 7, 500, flagged=True, paid=True, calm=False, due_ms=0)
+
+
+@pytest.fixture
+def environment(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this process the environment of the functions, and AWS settings that reach nothing but the engine."""
+    for name, value in function_environment(engine.url, engine.account).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ORDERS_BUS", bus_of("outbox"))
+    monkeypatch.setenv("BILLING_TABLE", CONSUMER_TABLE)
+
+
+def load(handler: str) -> Any:
+    """Import a function anew, as a new process would."""
+    module, _, attribute = handler.partition(":")
+    return getattr(importlib.reload(importlib.import_module(module)), attribute)
+
+
+def message(event_id: str, kind: str, cents: int) -> dict[str, str]:
+    """Return an SQS record with an event as EventBridge delivers it."""
+    event = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": "shop.orders",
+        "type": kind,
+        "time": "2026-01-02T03:04:05.000000Z",
+        "partitionkey": "CUSTOMER#7",
+        "datacontenttype": "application/json",
+        "data": {"customer": 7, "cents": cents},
+    }
+    body = {"id": "x", "source": "shop.orders", "detail-type": kind, "detail": event}
+    return {"messageId": event_id, "body": json.dumps(body), "eventSource": "aws:sqs"}
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_consumer_books_each_event_once(engine: Account) -> None:
+    """A batch that comes twice leaves one effect an event, and the balance is the sum of the effects."""
+    client = engine.client("dynamodb")
+    create_table(client, CONSUMER_TABLE, view_type=None)
+    handler = load(CONSUMER)
+    batch = {"Records": [message("a", "order.placed", 500), message("b", "order.paid", -200)]}
+    for _ in range(2):
+        assert handler(batch, None) == {"batchItemFailures": []}
+    items = scan(client, CONSUMER_TABLE)
+    assert sorted(item["event"] for item in items if "event" in item) == ["a", "b"]
+    assert [item["cents"] for item in items if item["sk"] == "BALANCE"] == [300]
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_relay_publishes_what_an_order_left_in_the_table(engine: Account) -> None:
+    """A stream record of an order is published to the bus and settled."""
+    client = engine.client("dynamodb")
+    arn = create_table(client, table_of("outbox"), layout=LAYOUT)
+    create_bus(engine.client("events"), bus_of("outbox"))
+    OutboxWriter(dynamodb=client).place(ORDER, lambda: None)
+    records = client.scan(TableName=table_of("outbox"))["Items"]
+    batch = [
+        {
+            "eventID": "1",
+            "eventName": "INSERT",
+            "eventSourceARN": arn,
+            "dynamodb": {
+                "SequenceNumber": str(place + 1),
+                "Keys": {"pk": item["pk"], "sk": item["sk"]},
+                "NewImage": item,
+                "StreamViewType": "NEW_IMAGE",
+            },
+        }
+        for place, item in enumerate(records)
+    ]
+    assert load(RELAY)({"Records": batch}, None) == {"batchItemFailures": []}
+    assert count_pending(client, table_of("outbox"), LAYOUT) == 0
+
+
+def test_an_error_with_all_processes_alive_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that fails for a reason of its own is a DemoFailed with that reason, not a traceback."""
+    monkeypatch.setattr("dynamodb_outbox.local.demo.world._BLAME_WITHIN_S", 0.06)
+    world = World(Settings(), plan(20, 1))
+    error = ClientError({"Error": {"Code": "Odd", "Message": "not today"}}, "Scan")
+    with (
+        pytest.raises(DemoFailed, match=r"the demo cannot go on: ClientError: .*Odd.* not today") as caught,
+        world.explained(),
+    ):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+def test_other_errors_are_left_alone() -> None:
+    """What is no failed call passes through."""
+    with pytest.raises(KeyError), World(Settings(), plan(20, 1)).explained():
+        raise KeyError("x")
