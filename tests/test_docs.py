@@ -77,7 +77,7 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     assert invoice["cents"] == {"N": "500"}
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/decisions/README.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/decisions/README.md", "docs/demo.md"])
 def test_links_lead_somewhere(document: str) -> None:
     """Every relative link of a document names a file that is there."""
     path = ROOT / document

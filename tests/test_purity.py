@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(dynamodb_outbox.__file__).parent
-PURE = [*sorted((ROOT / "core").rglob("*.py")), *(ROOT / f"{leaf}.py" for leaf in ("errors", "event", "ids", "layout"))]
+LEAVES = ("arguments", "errors", "event", "ids", "layout")
+PURE = [*sorted((ROOT / "core").rglob("*.py")), *(ROOT / f"{leaf}.py" for leaf in LEAVES)]
 
 IMPURE = frozenset(
     (

@@ -30,6 +30,7 @@ __all__ = [
     "ImageMissing",
     "InvalidAction",
     "InvalidEvent",
+    "InvalidFilter",
     "InvalidMessage",
     "InvalidRecord",
     "InvalidValue",
@@ -39,7 +40,11 @@ __all__ = [
     "NestedTransaction",
     "NotCommitted",
     "OutboxError",
+    "PortTaken",
     "ReservedName",
+    "StreamMissing",
+    "StreamRefused",
+    "StreamUnavailable",
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",
@@ -331,3 +336,61 @@ class UnhandledEvent(OutboxError):
             "or narrow the rule that feeds the queue: what is not handled goes back to the queue and, in the end, to "
             "its dead-letter queue."
         )
+
+
+# --- programs that listen on this machine -----------------------------------------------------------------------------
+
+
+class PortTaken(OutboxError):
+    """The `port` cannot be listened on: another process has it, or this user may not; `reason` is the system's word."""
+
+    def __init__(self, port: int, reason: str) -> None:
+        self.port = port
+        self.reason = reason
+        super().__init__(
+            f"port {port} cannot be used ({reason}): end the process that has it, or take another one. Port 0 is any "
+            "that is free."
+        )
+
+
+# --- streams and event source mappings --------------------------------------------------------------------------------
+
+
+class StreamMissing(OutboxError):
+    """There is no such stream: `name` is the table's or the stream's."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(
+            f"{name}: {reason}. Create the table with a stream, or enable it, and look the stream up again"
+        )
+
+
+class StreamUnavailable(OutboxError):
+    """The stream gave no answer, or asked to slow down. The same call may be made again."""
+
+    retryable = True
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the stream cannot be read at the moment: {reason}")
+
+
+class StreamRefused(OutboxError):
+    """The stream refuses the request, and will again: `code` is AWS's (AccessDeniedException, …)."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+        super().__init__(f"the stream refuses to be read: {code}: {reason}")
+
+
+class InvalidFilter(ConfigurationError):
+    """A filter pattern that cannot be honoured: `path` says where, `operator` which one (empty when it is not that)."""
+
+    def __init__(self, path: str, reason: str, operator: str = "") -> None:
+        self.path = path
+        self.operator = operator
+        self.reason = reason
+        super().__init__(f"filter {path}: {reason}")

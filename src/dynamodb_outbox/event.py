@@ -3,24 +3,59 @@
 Its data travels as JSON text (`payload`), fixed at the moment of `emit`, so that a later change of the caller's dict
 cannot change what is published, and so that no digit is lost on the way: JSON numbers with a fraction or an exponent
 come back as `Decimal`, whole ones as `int`.
+
+An event is a value throughout: equal, hashed, copied and pickled by what it says. So its attributes are a mapping that
+nobody can change, not even through the dict that they came from.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import ItemsView, Iterator
     from datetime import datetime
 
 __all__ = ["Event"]
 
-_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
+
+class _Attributes(Mapping[str, str]):
+    """Attributes as a value: a copy that cannot be changed; a MappingProxyType has neither hash nor pickle."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, str]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, name: str) -> str:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self) -> ItemsView[str, str]:
+        """Return the pairs: the dict's own view, since publishing goes over it for each event."""
+        return self._items.items()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __reduce__(self) -> tuple[type[_Attributes], tuple[dict[str, str]]]:
+        return _Attributes, (dict(self._items),)
+
+
+_NO_ATTRIBUTES = _Attributes({})
 
 
 @dataclass(frozen=True)
@@ -29,7 +64,8 @@ class Event:
 
     `id` is the same on every publication. `payload` is the JSON text of `data`. `key` is the ordering key (CloudEvents
     `partitionkey`); it is None on what `emit` returns until the commit resolves it. `time` is when it happened, an
-    aware datetime in UTC. `attributes` are CloudEvents extension attributes: lower-case names, text values.
+    aware datetime in UTC. `attributes` are CloudEvents extension attributes: lower-case names, text values; they are
+    copied, and cannot be changed afterwards. Events are equal, and have one hash, when all of these are equal.
     """
 
     id: str
@@ -40,7 +76,12 @@ class Event:
     key: str | None = None
     subject: str | None = None
     sequence: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=lambda: _NO_ATTRIBUTES)
+    attributes: Mapping[str, str] = _NO_ATTRIBUTES
+
+    def __post_init__(self) -> None:
+        if type(self.attributes) is not _Attributes:
+            kept = _Attributes(self.attributes) if self.attributes else _NO_ATTRIBUTES
+            object.__setattr__(self, "attributes", kept)
 
     @cached_property
     def data(self) -> Any:

@@ -6,10 +6,18 @@ with `OUTBOX#`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import duration, text, whole
 from dynamodb_outbox.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynamodb_outbox.arguments import Refusal
 
 __all__ = ["RECORD_ATTRIBUTES", "Layout"]
 
@@ -27,6 +35,14 @@ RECORD_ATTRIBUTES = frozenset(
 MAX_INDEX_SHARDS = 1000
 """More would cost an idle sweep more queries than any table needs."""
 
+MAX_NAME_BYTES = 255
+"""Of each name and prefix. DynamoDB takes no more for a key attribute or an index; a prefix of this length leaves three
+quarters of a sort key to the id that follows it."""
+
+_INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,}")
+_GUARD_SORT_KEY = "GUARD"  # core.record.schema tells of it
+_LEAST_KEPT = timedelta(minutes=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
@@ -43,7 +59,8 @@ class Layout:
     published_for    how long a published record is kept before its TTL
     guard_for        how long a command is remembered
 
-    Raises ConfigurationError when the names cannot work together.
+    Each name and prefix is text of 1 to 255 bytes of UTF-8; the two durations are a minute at least. Raises
+    ConfigurationError for arguments that cannot work, alone or together.
     """
 
     pk: str = "pk"
@@ -62,23 +79,40 @@ class Layout:
         names = {"pk": self.pk, "sk": self.sk, "ttl": self.ttl}
         if self.version is not None:
             names["version"] = self.version
-        if len(set(names.values())) != len(names):
-            raise ConfigurationError(f"Layout: these attributes need different names: {names}.")
-        for what, name in names.items():
-            if not name or (what != "version" and name in RECORD_ATTRIBUTES):
-                raise ConfigurationError(
-                    f"Layout({what}={name!r}): a name must not be empty, nor one that outbox records use themselves "
-                    f"({', '.join(sorted(RECORD_ATTRIBUTES))})."
-                )
-        guards, inbox = self.guard_prefix, self.inbox_prefix
-        if not self.prefix or not guards or not inbox:
-            raise ConfigurationError("Layout: prefix, guard_prefix and inbox_prefix must not be empty.")
-        if guards.startswith(inbox) or inbox.startswith(guards):
+        prefixes = {"prefix": self.prefix, "guard_prefix": self.guard_prefix, "inbox_prefix": self.inbox_prefix}
+        for what, given in {**names, **prefixes, "index": self.index}.items():
+            # A str of a subclass is kept as what it is underneath, so that it reads the same in every form.
+            object.__setattr__(self, what, text(given, _refusal(what), most_bytes=MAX_NAME_BYTES))
+        _check_names(names)
+        if not _INDEX_NAME.fullmatch(self.index):
+            raise ConfigurationError(f"Layout(index={self.index!r}): 3 or more letters, digits, '_', '-' and '.'.")
+        _check_prefixes(self.prefix, self.guard_prefix, self.inbox_prefix)
+        whole(self.index_shards, _refusal("index_shards"), least=1, most=MAX_INDEX_SHARDS)
+        duration(self.published_for, _refusal("published_for"), least=_LEAST_KEPT)
+        duration(self.guard_for, _refusal("guard_for"), least=_LEAST_KEPT)
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    if len(set(names.values())) != len(names):
+        raise ConfigurationError(f"Layout: these attributes need different names: {names}.")
+    for what, name in names.items():
+        if what != "version" and name in RECORD_ATTRIBUTES:
             raise ConfigurationError(
-                f"Layout: neither of guard_prefix={guards!r} and inbox_prefix={inbox!r} may start with the other."
+                f"Layout({what}={name!r}): a name must not be one that outbox records use themselves "
+                f"({', '.join(sorted(RECORD_ATTRIBUTES))})."
             )
-        if not 1 <= self.index_shards <= MAX_INDEX_SHARDS:
-            raise ConfigurationError(f"Layout(index_shards={self.index_shards}): 1 to {MAX_INDEX_SHARDS:,}.")
-        for what, span in (("published_for", self.published_for), ("guard_for", self.guard_for)):
-            if span < timedelta(minutes=1):
-                raise ConfigurationError(f"Layout({what}={span}): at least a minute.")
+
+
+def _check_prefixes(records: str, guards: str, inbox: str) -> None:
+    if guards.startswith(inbox) or inbox.startswith(guards):
+        raise ConfigurationError(
+            f"Layout: neither of guard_prefix={guards!r} and inbox_prefix={inbox!r} may start with the other."
+        )
+    if _GUARD_SORT_KEY.startswith(records):
+        raise ConfigurationError(
+            f"Layout(prefix={records!r}): guards have the sort key {_GUARD_SORT_KEY!r} and would be taken for records."
+        )
+
+
+def _refusal(what: str) -> Refusal:
+    return lambda reason: ConfigurationError(f"Layout: {what} {reason}")

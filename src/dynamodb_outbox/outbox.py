@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.conditions import attr_expression
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.arguments import duration, flag, text, whole
+from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.commit import actions
 from dynamodb_outbox.core.commit.commands import Command, Done, Fail, Read, Wait
-from dynamodb_outbox.core.commit.conditions import Requirement, whole_version
+from dynamodb_outbox.core.commit.conditions import requirement_of
 from dynamodb_outbox.core.commit.events import new_event
 from dynamodb_outbox.core.commit.expressions import Expression, check_placeholders, part, placeholders_of
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.machine import CommitMachine, State
 from dynamodb_outbox.core.commit.plan import Draft, Guard, Place
 from dynamodb_outbox.core.commit.steady import SteadyTime
-from dynamodb_outbox.core.commit.updates import Changes, Path, update_of
-from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENTBRIDGE, PARTITION_KEY_BYTES
+from dynamodb_outbox.core.commit.updates import Path, changes_of, update_of
+from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.errors import (
     ConfigurationError,
     InvalidAction,
@@ -42,12 +44,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.core.commit.plan import CommitPlan
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Clock, Entropy, Store
 
 __all__ = ["Outbox", "Transaction"]
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -95,30 +100,19 @@ class Outbox:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
-        if not table:
-            raise ConfigurationError("Outbox: the name of the table is empty.")
-        if not 1 <= len(source) <= EVENT_SOURCE_LENGTH or source.startswith("aws."):
-            raise ConfigurationError(
-                f"Outbox(source={source!r}): 1 to {EVENT_SOURCE_LENGTH} characters, not starting with 'aws.', which "
-                "EventBridge keeps for itself."
-            )
-        if not 1 <= max_event_bytes <= EVENTBRIDGE.entry_bytes:
-            raise ConfigurationError(f"Outbox(max_event_bytes={max_event_bytes}): 1 to {EVENTBRIDGE.entry_bytes:,}.")
-        if commit_within <= timedelta(0):
-            raise ConfigurationError(f"Outbox(commit_within={commit_within}): more than no time is needed.")
-        self.table = table
-        self.source = source
-        self.layout = layout or Layout()
         self._setting = _Setting(
-            table,
-            source,
-            self.layout,
-            max_event_bytes,
-            commit_within // timedelta(milliseconds=1),
-            DynamoStore(client),
-            clock or SystemClock(),
-            entropy or SystemEntropy(),
+            table=text(table, _refusal("table")),
+            source=_source(source),
+            layout=_layout(layout),
+            max_event_bytes=whole(max_event_bytes, _refusal("max_event_bytes"), least=1, most=EVENTBRIDGE.entry_bytes),
+            commit_within_ms=duration(commit_within, _refusal("commit_within"), least=_MILLISECOND) // _MILLISECOND,
+            store=DynamoStore(client),
+            clock=clock or SystemClock(),
+            entropy=entropy or SystemEntropy(),
         )
+        self.table = self._setting.table
+        self.source = self._setting.source
+        self.layout = self._setting.layout
 
     def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
         """Return a new transaction: use it as a context manager, or call its commit().
@@ -128,24 +122,25 @@ class Outbox:
         raises IdempotencyMismatch. Content is what the actions and events say; when it holds values made anew on each
         run, such as an id or a date, pass a `fingerprint`: text that is equal for equal commands.
 
-        Raises InvalidAction for an empty key, or a fingerprint without a key.
+        Raises InvalidAction for a key or a fingerprint that is empty or no text, or a fingerprint without a key.
         """
         if idempotency_key is None:
             if fingerprint is not None:
                 raise InvalidAction("transaction", "fingerprint= needs an idempotency_key= to belong to.")
             return Transaction(self._setting, None)
-        _check_text("idempotency_key", idempotency_key)
-        if fingerprint is not None:
-            _check_text("fingerprint", fingerprint)
-        partition = self.layout.guard_prefix + guard_hash(self.source, idempotency_key)
-        return Transaction(self._setting, Guard(partition, idempotency_key, fingerprint, self.layout.guard_for))
+        command = _command_text("idempotency_key", idempotency_key)
+        content = None if fingerprint is None else _command_text("fingerprint", fingerprint)
+        partition = self.layout.guard_prefix + guard_hash(self.source, command)
+        return Transaction(self._setting, Guard(partition, command, content, self.layout.guard_for))
 
     def _transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
         """Return a transaction guarded by an item with the partition key `guard`, kept for `keep`.
 
         What `transaction(idempotency_key=)` does, for an inbox, which names its own guards: here the guard may be all
-        that is written. Raises LimitExceeded for a guard that is too long for a partition key.
+        that is written. Raises LimitExceeded for a guard that is too long for a partition key, InvalidAction for text
+        without a form in UTF-8.
         """
+        guard, fingerprint = _command_text("guard", guard), _command_text("fingerprint", fingerprint)
         if text_bytes(guard) > PARTITION_KEY_BYTES:
             raise LimitExceeded("guard", text_bytes(guard), PARTITION_KEY_BYTES, "bytes", "Use shorter names.")
         return Transaction(self._setting, Guard(guard, guard, fingerprint, keep, alone=True))
@@ -202,8 +197,9 @@ class Transaction:
         stored as the item has it. Raises UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
         """
         target = self._target("put", item, table)
-        demand = self._condition(target.label, condition, names, values)
-        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        flag(overwrite, _about("overwrite", target.label))
+        demand = _condition(target.label, condition, names, values)
+        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.put(target, item, requirement, self._setting.layout, overwrite=overwrite))
 
     def update(
@@ -235,14 +231,14 @@ class Transaction:
         target = self._target("update", key, table, exactly=True)
         layout = self._setting.layout
         counted = layout.version if if_absent or if_version is not None else None
-        changes = Changes(set or {}, _paths(remove, target.label), add or {}, delete or {})
+        changes = changes_of({"set": set, "add": add, "delete": delete}, remove, target.label)
         built = update_of(changes, (layout.pk, layout.sk, counted), target.label)
+        demand = _condition(target.label, condition, names, values, expression)
         if expression is not None:
             if built is not None:
                 raise InvalidAction(target.label, "expression= stands in place of set=, remove=, add= and delete=.")
-            built = part(expression, placeholders_of(names, values, target.label))
-        demand = self._condition(target.label, condition, names, values, expression)
-        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+            built = part(expression, placeholders_of(names, values, target.label), "expression", target.label)
+        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.update(target, built, requirement, layout))
 
     def delete(
@@ -262,8 +258,8 @@ class Transaction:
         `if_absent` is refused, with advice: of what must not be there nothing can be deleted.
         """
         target = self._target("delete", key, table, exactly=True)
-        demand = self._condition(target.label, condition, names, values)
-        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        demand = _condition(target.label, condition, names, values)
+        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.delete(target, requirement, self._setting.layout))
 
     def check(
@@ -280,8 +276,8 @@ class Transaction:
     ) -> None:
         """Require something of an item and change nothing. It needs a condition, and gives no event its key."""
         target = self._target("check", key, table, exactly=True)
-        demand = self._condition(target.label, condition, names, values)
-        requirement = Requirement(if_absent, if_exists, whole_version(if_version, target.label), demand)
+        demand = _condition(target.label, condition, names, values)
+        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.check(target, requirement, self._setting.layout))
 
     def emit(
@@ -378,29 +374,11 @@ class Transaction:
 
     def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, exactly: bool = False) -> actions.Target:
         self._refuse_late(verb)
-        target = actions.target_of(verb, table or self._setting.table, key, self._setting.layout, exactly=exactly)
+        setting = self._setting
+        place = setting.table if table is None else text(table, lambda said: InvalidAction(verb, f"table= {said}"))
+        target = actions.target_of(verb, place, key, setting.layout, exactly=exactly)
         self._draft.refuse_second(target)
         return target
-
-    def _condition(
-        self,
-        action: str,
-        condition: Any,
-        names: Mapping[str, str] | None,
-        values: Mapping[str, Any] | None,
-        expression: str | None = None,
-    ) -> Expression | None:
-        """Return `condition=` as an expression; a caller's texts must use exactly the placeholders given."""
-        given = placeholders_of(names, values, action)
-        texts = [text for text in (expression, condition) if isinstance(text, str)]
-        check_placeholders(texts, given, action)
-        if condition is None:
-            return None
-        if isinstance(condition, str):
-            if not condition.strip():
-                raise InvalidAction(action, "condition= is empty text.")
-            return part(condition, given)
-        return attr_expression(condition, action)
 
     def _planned(self) -> CommitPlan:
         if self._plan is None:
@@ -454,13 +432,42 @@ def _drive(machine: CommitMachine, steady: SteadyTime, setting: _Setting) -> Rec
     return command.receipt
 
 
-def _paths(remove: object, action: str) -> tuple[Path, ...]:
-    # A tuple is a path elsewhere, so a tuple here could mean one path or several names.
-    if remove != () and not isinstance(remove, list):
-        raise InvalidAction(action, f"remove= is {remove!r}; a list of names and paths is needed.")
-    return tuple(remove) if isinstance(remove, list) else ()
+def _condition(
+    action: str, condition: object, names: object, values: object, expression: object = None
+) -> Expression | None:
+    """Return `condition=` as an expression; a caller's texts must use exactly the placeholders given."""
+    given = placeholders_of(names, values, action)
+    check_placeholders([each for each in (expression, condition) if isinstance(each, str)], given, action)
+    if condition is None:
+        return None
+    return (
+        part(condition, given, "condition", action)
+        if isinstance(condition, str)
+        else attr_expression(condition, action)
+    )
 
 
-def _check_text(argument: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidAction("transaction", f"{argument}={value!r}: text that is not empty is needed.")
+def _about(argument: str, action: str) -> Refusal:
+    return lambda said: InvalidAction(action, f"{argument}= {said}")
+
+
+def _command_text(argument: str, value: object) -> str:
+    return text(value, _about(argument, "transaction"))
+
+
+def _refusal(argument: str) -> Refusal:
+    return lambda said: ConfigurationError(f"Outbox: {argument} {said}")
+
+
+def _source(source: object) -> str:
+    if (fault := source_fault(source)) is not None:
+        raise ConfigurationError(f"Outbox(source={source!r}): {fault}")
+    return text(source, _refusal("source"))
+
+
+def _layout(layout: object) -> Layout:
+    if layout is None:
+        return Layout()
+    if not isinstance(layout, Layout):
+        raise ConfigurationError(f"Outbox: layout is {layout!r}; a Layout is needed.")
+    return layout

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.relay.commands import (
@@ -66,12 +67,14 @@ class Relay:
 
     layout         the writer's Layout
     table          the table's name; taken from the stream's ARN when not given
-    source         source of events whose record names none (hand-written ones); the table's name when not given
+    source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
+                   with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
     ordering       "key": of the events of one key the next is sent when the one before it was accepted; "none": all at
                    once, faster, in no order between records
-    on_poison      "park": an event that the sink can never accept is stored as parked, and its key goes on
     max_in_flight  publish requests at the same time
+
+    An event that the sink can never accept is stored as parked, and its key goes on.
 
     Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
     stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
@@ -88,17 +91,16 @@ class Relay:
         source: str | None = None,
         client: Any = None,
         ordering: Literal["key", "none"] = "key",
-        on_poison: Literal["park"] = "park",
         max_in_flight: int = 8,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         if ordering not in {"key", "none"}:
             raise ConfigurationError(f"Relay(ordering={ordering!r}): 'key' or 'none'.")
-        if on_poison != "park":
-            raise ConfigurationError(f"Relay(on_poison={on_poison!r}): 'park'.")
         if max_in_flight < 1:
             raise ConfigurationError(f"Relay(max_in_flight={max_in_flight}): at least 1.")
+        if source is not None and (fault := source_fault(source)) is not None:
+            raise ConfigurationError(f"Relay(source={source!r}): {fault}")
         self.sink = sink
         self.layout = layout if layout is not None else Layout()
         self._table = table
@@ -125,9 +127,7 @@ class Relay:
         """
         started_ms = self._clock.monotonic_ms()
         remaining_ms = _remaining_ms(context)
-        if not isinstance(event.get("Records"), list):
-            raise ConfigurationError("the event has no Records: map the function to a DynamoDB stream.")
-        selected = select(event["Records"], self.layout)
+        selected = select(_records_of(event), self.layout)
         if not selected:
             return {"batchItemFailures": []}
         table = self._table_of(selected)
@@ -274,6 +274,8 @@ class _Run:
             tally[State.PARKED],
             "" if lowest is None else f"; delivered again from {self._batch.selected[lowest].sequence_number} on",
         )
+        if self._machine.unsettled:
+            _log.warning("%d published records could not be settled in time and stay pending", self._machine.unsettled)
         for code, count in self._machine.faults().items():
             _log.warning("%d events were not accepted: %s", count, code)
 
@@ -336,6 +338,15 @@ class _Run:
         for code, count in settled.failed.items():
             _log.warning("%d published records could not be settled: %s", count, code)
         return SettleDone(command.records, tuple(command.records[position] for position in settled.again))
+
+
+def _records_of(event: Any) -> list[Any]:
+    records = event.get("Records") if isinstance(event, dict) else None
+    if not isinstance(records, list):
+        source = event.get("source") if isinstance(event, dict) else None  # an event that a rule delivered has one
+        came = f"comes from {source} and has" if source else "has"
+        raise ConfigurationError(f"the event {came} no Records: map the function to a DynamoDB stream.")
+    return records
 
 
 _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, InvalidFilter, compile_filters
+from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
+from dynamodb_outbox.errors import InvalidFilter
 
 
 def insert(**image: Any) -> dict[str, Any]:

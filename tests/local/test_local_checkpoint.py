@@ -1,19 +1,13 @@
-"""The checkpoint file, the journal and the stop flag: what the event sources keep and heed."""
+"""The checkpoint file: how far an event source got, whatever happens to it."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dynamodb_outbox.local.checkpoint import CheckpointCorrupt, CheckpointFile, Position
-from dynamodb_outbox.local.journal import Journal
-from dynamodb_outbox.local.stop import StopFlag, stop_on_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,51 +90,3 @@ def test_a_corrupted_file_is_an_error_that_says_what_to_do(tmp_path: Path, conte
     assert caught.value.path == path
     assert str(path) in str(caught.value)
     assert path.read_text() == content
-
-
-def test_a_journal_appends_whole_lines(tmp_path: Path) -> None:
-    """Entries of two journals on one file stand one after the other, as they were written."""
-    path = tmp_path / "log"
-    with Journal(path) as one, Journal(path) as two:
-        one.write(event="a", text="ä\n")
-        two.write(event="b", lone="\ud800")
-        one.write(event="c")
-    one.close()
-    lines = path.read_bytes().decode("utf-8", "surrogatepass").splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["a", "b", "c"]
-    assert json.loads(lines[0])["text"] == "ä\n"
-
-
-def test_a_journal_to_nowhere_writes_nothing() -> None:
-    """Without a path entries are dropped on purpose."""
-    with Journal(None) as journal:
-        journal.write(event="a")
-
-
-def test_a_stop_wakes_whoever_waits() -> None:
-    """Setting the flag ends a wait at once, and later waits do not begin."""
-    flag = StopFlag()
-    try:
-        assert not flag.wait(0.01)
-        timer = threading.Timer(0.05, flag.set)
-        timer.start()
-        started = time.monotonic()
-        assert flag.wait(30)
-        timer.join()
-        flag.set()
-        assert flag.wait(30)
-        assert time.monotonic() - started < 10
-    finally:
-        flag.close()
-
-
-def test_a_signal_asks_to_stop_and_the_old_handler_returns() -> None:
-    """Inside the block the signal sets the flag, even while it is waited for; afterwards all is as before."""
-    before = signal.getsignal(signal.SIGUSR1)
-    with stop_on_signals(signal.SIGUSR1) as stop:
-        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
-        assert stop.wait(30)
-        timer.join()
-        assert stop.is_set()
-    assert signal.getsignal(signal.SIGUSR1) is before

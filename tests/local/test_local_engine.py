@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.config import Config
-from processes import gone
 
-from dynamodb_outbox.errors import OutboxError
+from conftest import require_engine_extra
+from dynamodb_outbox.errors import ConfigurationError, OutboxError, PortTaken
 from dynamodb_outbox.local.client import local_client
-from dynamodb_outbox.local.engine import Engine, EngineDied, EngineError, EngineMissing, EngineNotReady, PortTaken
+from dynamodb_outbox.local.engine import Engine, EngineDied, EngineError, EngineMissing, EngineNotReady, EngineRunning
+from processes import gone
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -33,6 +34,7 @@ def engine_directory(pid: int) -> Path:
     return Path(words[words.index("--remove") + 1])
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_it_starts_answers_and_leaves_nothing_behind() -> None:
     """Inside the block it answers on the port it names; afterwards process, port and directory are gone."""
     descriptors = len(list(Path("/dev/fd").iterdir()))
@@ -55,6 +57,7 @@ def test_it_starts_answers_and_leaves_nothing_behind() -> None:
         assert probe.connect_ex(("127.0.0.1", engine.port)) != 0
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_a_taken_port_is_known_at_once() -> None:
     """The error names the port, and nothing is started."""
     with socket.socket() as taken:
@@ -65,11 +68,13 @@ def test_a_taken_port_is_known_at_once() -> None:
         with pytest.raises(PortTaken, match=f"port {port}") as caught:
             engine.start()
     assert caught.value.port == port
+    assert caught.value.reason == "Address already in use"
     assert engine.pid is None
     with pytest.raises(PortTaken):
         Engine(70_000).start()
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_a_wanted_port_is_used_and_may_be_used_again() -> None:
     """A fixed port serves one run after the other."""
     with socket.socket() as free:
@@ -94,6 +99,7 @@ def test_a_missing_extra_names_the_command_that_installs_it(package: str, monkey
     assert caught.value.package == package
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_cannot_start_says_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error has the exit status and the end of the log; the directory is gone."""
     monkeypatch.setattr("dynamodb_outbox.local.engine._APPLICATION", "no_such_module:app")
@@ -105,6 +111,7 @@ def test_an_engine_that_cannot_start_says_what_it_wrote(monkeypatch: pytest.Monk
     assert set(_directories()) <= before
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_does_not_answer_in_time_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says how long was waited, the process is gone, and trying again may help."""
     monkeypatch.setattr("dynamodb_outbox.local.engine._answers", lambda _probe: False)
@@ -115,6 +122,7 @@ def test_an_engine_that_does_not_answer_in_time_is_stopped(monkeypatch: pytest.M
     assert engine.pid is None
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_is_killed_is_noticed() -> None:
     """`check` tells by which signal it went."""
     with Engine() as engine:
@@ -132,6 +140,37 @@ def test_an_engine_that_is_killed_is_noticed() -> None:
         assert isinstance(caught.value, OutboxError)
 
 
+@pytest.mark.usefixtures("engine_extra")
+def test_an_engine_that_runs_is_not_started_again() -> None:
+    """The error says where it is; the engine runs on, and nothing is left behind at the end."""
+    with Engine() as engine:
+        pid, url = engine.pid, engine.url
+        with pytest.raises(EngineRunning, match="runs already") as caught:
+            engine.start()
+        assert (caught.value.pid, caught.value.url) == (pid, url)
+        assert (engine.pid, engine.url) == (pid, url)
+        with contextlib.closing(engine.client("sqs")) as client:
+            assert "QueueUrl" in client.create_queue(QueueName="q")
+    assert pid is not None
+    assert gone(pid)
+
+
+@pytest.mark.usefixtures("engine_extra")
+def test_an_engine_that_died_can_be_started_again() -> None:
+    """What the dead process left is removed first."""
+    with Engine() as engine:
+        assert engine.pid is not None
+        pid, directory = engine.pid, engine_directory(engine.pid)
+        os.kill(pid, signal.SIGKILL)
+        while engine.alive():
+            time.sleep(0.01)
+        engine.start()
+        assert engine.alive()
+        assert engine.pid != pid
+        assert not directory.exists()
+
+
+@pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_ignores_sigterm_is_killed() -> None:
     """`stop` does not wait for ever."""
     engine = Engine()
@@ -143,6 +182,7 @@ def test_an_engine_that_ignores_sigterm_is_killed() -> None:
     assert gone(pid)
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_it_does_not_outlive_a_process_that_was_killed() -> None:
     """After SIGKILL of the program that started it, the engine ends by itself and removes its directory."""
     program = """
@@ -177,7 +217,7 @@ def test_accounts_do_not_see_each_other(engine: Account) -> None:
 @pytest.mark.parametrize("account", ["", "1", "12345678901x", "1234567890123", "١٢٣٤٥٦٧٨٩٠١٢"])
 def test_an_account_is_twelve_digits(account: str) -> None:
     """Anything else would silently land in the engine's default account."""
-    with pytest.raises(ValueError, match="12 digits"):
+    with pytest.raises(ConfigurationError, match="12 digits"):
         local_client("sqs", "http://127.0.0.1:1", account=account)
 
 
@@ -217,3 +257,22 @@ def test_settings_of_a_client_can_be_overridden(engine: Account) -> None:
 
 def _directories() -> list[Path]:
     return list(Path(os.environ.get("TMPDIR", "/tmp")).glob("dynamodb-outbox-engine-*"))  # noqa: S108 -- reads only
+
+
+@pytest.mark.parametrize(
+    ("environment", "outcome"),
+    [
+        ({}, pytest.skip.Exception),
+        ({"CI": ""}, pytest.skip.Exception),
+        ({"CI": "false"}, pytest.skip.Exception),
+        ({"CI": "true"}, pytest.fail.Exception),
+        ({"CI": "1"}, pytest.fail.Exception),
+    ],
+)
+def test_without_the_extra_tests_are_skipped_on_a_laptop_and_failed_in_ci(
+    environment: dict[str, str], outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not tested is said with the reason, and where it must be tested it is a failure."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(outcome, match="pip install"):
+        require_engine_extra(environment)

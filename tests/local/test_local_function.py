@@ -12,11 +12,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from processes import gone, state
 
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.local.function import FunctionProcess, function_environment
+from dynamodb_outbox.local.function import FunctionProcess
+from processes import gone, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -304,18 +304,3 @@ def test_the_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> 
         parent.kill()
         parent.wait()
         assert gone(child)
-
-
-def test_the_environment_points_at_the_engine_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No AWS setting and no proxy of this machine reaches the function; the rest does, and extras come last."""
-    monkeypatch.setenv("AWS_PROFILE", "production")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
-    monkeypatch.setenv("HTTPS_PROXY", "http://192.0.2.1")
-    monkeypatch.setenv("SHOP_MODE", "test")
-    made = function_environment("http://127.0.0.1:1", "000000000001", extra={"AWS_REGION": "eu-west-1", "X": "y"})
-    assert made["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
-    assert made["AWS_ACCESS_KEY_ID"] == "000000000001"
-    assert made["AWS_REGION"] == "eu-west-1"
-    assert made["AWS_CONFIG_FILE"] == os.devnull
-    assert (made["SHOP_MODE"], made["X"]) == ("test", "y")
-    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "HTTPS_PROXY"} & made.keys()

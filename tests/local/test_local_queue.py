@@ -16,10 +16,10 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded, Throttled
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.local.journal import Journal
 from dynamodb_outbox.local.provision import Queue, create_queue
 from dynamodb_outbox.local.queue import QueueRefused, QueueSource, QueueUnavailable, lambda_record, main
-from dynamodb_outbox.local.stop import StopFlag
+from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.process.stop import StopFlag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_streams import ARN, FakeStreams, page, refusal
 
-from dynamodb_outbox.adapters.streams import DynamoDbStream, StreamRefused
+from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
 from dynamodb_outbox.core.eventsource.config import MappingConfig
+from dynamodb_outbox.errors import StreamRefused
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
-from dynamodb_outbox.local.journal import Journal
 from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.local.source import EventSource, main
-from dynamodb_outbox.local.stop import StopFlag
+from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.process.stop import StopFlag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

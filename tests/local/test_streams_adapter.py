@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError
+from botocore.parsers import ResponseParserError
 from fake_streams import ARN, WHEN, FakeStreams, page, raw, refusal
 
 from dynamodb_outbox.adapters.streams import (
@@ -16,12 +17,10 @@ from dynamodb_outbox.adapters.streams import (
     Gap,
     Page,
     Shard,
-    StreamMissing,
-    StreamRefused,
-    StreamUnavailable,
     lambda_form,
     stream_arn,
 )
+from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.provision import create_table
 
 if TYPE_CHECKING:
@@ -105,6 +104,7 @@ def test_a_position_that_keeps_getting_lost_is_an_outage(code: str) -> None:
         (refusal("ThrottlingException"), StreamUnavailable),
         (refusal("Whatever", 503), StreamUnavailable),
         (ConnectTimeoutError(endpoint_url="http://x"), StreamUnavailable),
+        (ResponseParserError("not JSON"), StreamUnavailable),
         (refusal("AccessDeniedException"), StreamRefused),
         (refusal("ValidationException"), StreamRefused),
     ],

@@ -204,6 +204,19 @@ def test_a_row_that_cannot_be_read_is_parked() -> None:
     assert [event.id for event in bus.accepted] == ["2"]
 
 
+def test_what_the_sink_refuses_to_prepare_is_parked_unsent() -> None:
+    """The bus's own rules are checked before anything is sent; the key goes on."""
+
+    class Picky(Bus):
+        def prepare(self, event: Event) -> Prepared | Fault:
+            return CONTENT if event.id == "1" else super().prepare(event)
+
+    bus, table = Picky(), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [(sort_key, parking.code) for _, sort_key, parking in table.parked] == [("OUTBOX#1", "Bad")]
+    assert [event.id for event in bus.accepted] == ["2"]
+
+
 def test_a_park_that_fails_holds_the_batch_at_that_record() -> None:
     """The event would be nowhere otherwise."""
     bus = Bus(lambda event: CONTENT if event.id == "2" else None)
@@ -236,6 +249,16 @@ def test_a_failed_settle_does_not_fail_the_batch(caplog: pytest.LogCaptureFixtur
     assert failures(relay(Bus(), table).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())) == []
     assert table.settled == ["OUTBOX#2"]
     assert "1 published records could not be settled: AccessDenied" in caplog.text
+
+
+def test_a_settle_for_which_no_time_is_left_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """The batch is done all the same; the log counts the records that stay pending."""
+    bus, table = Bus(), Table()
+    bus.pause_s = 0.4
+    records = [row(1, pk="a"), row(2, pk="b")]
+    assert failures(relay(bus, table).lambda_handler({"Records": records}, Context(400))) == []
+    assert table.settled == []
+    assert "2 published records could not be settled in time" in caplog.text
 
 
 class Broken(Bus):
@@ -369,11 +392,35 @@ def test_the_park_budget_spans_invocations() -> None:
     assert len(table.parked) == 10
 
 
-@pytest.mark.parametrize("event", [{}, {"Records": None}, {"detail": {}}])
-def test_another_event_source_is_an_error(event: dict[str, Any]) -> None:
-    """With a hint at the mapping."""
-    with pytest.raises(ConfigurationError, match="stream"):
-        relay(Bus()).lambda_handler(event, Context())
+OTHER_SOURCES: dict[str, Any] = {
+    "aws:sqs": {"Records": [{"messageId": "1", "body": "{}", "eventSource": "aws:sqs"}]},
+    "aws:sns": {"Records": [{"EventSource": "aws:sns", "Sns": {"Message": "{}"}}]},
+    "aws:kinesis": {
+        "Records": [{"eventSource": "aws:kinesis", "eventName": "aws:kinesis:record", "kinesis": {"data": "e30="}}]
+    },
+    "shop.orders": {"version": "0", "source": "shop.orders", "detail-type": "order.placed", "detail": {}},
+    "nobody": {"Records": ["text"]},
+    "has no Records": {},
+    "no Records": {"Records": None},
+    "stream": [{"eventSource": "aws:dynamodb", "eventName": "INSERT", "dynamodb": {}}],  # as EventBridge Pipes hand on
+}
+
+
+@pytest.mark.parametrize("source", OTHER_SOURCES)
+def test_another_event_source_is_an_error_that_names_it(source: str) -> None:
+    """An empty answer would read as success, and a queue would delete what nobody published."""
+    bus = Bus()
+    with pytest.raises(ConfigurationError, match=f"{source}.*DynamoDB stream|DynamoDB {source}"):
+        relay(bus).lambda_handler(OTHER_SOURCES[source], Context())
+    assert bus.calls == 0
+
+
+def test_one_record_of_another_source_among_good_ones_fails_the_invocation() -> None:
+    """Before anything is published."""
+    bus = Bus()
+    with pytest.raises(ConfigurationError, match=r"Records\[1\] comes from aws:sqs"):
+        relay(bus).lambda_handler({"Records": [row(1), {"eventSource": "aws:sqs", "body": ""}]}, Context())
+    assert bus.calls == 0
 
 
 def test_a_wrong_view_type_fails_the_invocation() -> None:
@@ -384,7 +431,11 @@ def test_a_wrong_view_type_fails_the_invocation() -> None:
         relay(Bus()).lambda_handler({"Records": [record]}, Context())
 
 
-@pytest.mark.parametrize("options", [{"ordering": "fifo"}, {"on_poison": "drop"}, {"max_in_flight": 0}])
+SOURCES: list[dict[str, Any]] = [{"source": ""}, {"source": "aws.shop"}, {"source": "s" * 257}]
+"""Each of them would park every hand-written event."""
+
+
+@pytest.mark.parametrize("options", [{"ordering": "fifo"}, {"max_in_flight": 0}, *SOURCES])
 def test_arguments_that_cannot_work(options: dict[str, Any]) -> None:
     """Refused when the relay is made."""
     with pytest.raises(ConfigurationError):

@@ -164,11 +164,12 @@ def test_no_publish_starts_at_the_deadline() -> None:
 
 
 def test_after_the_table_deadline_nothing_is_settled_or_parked() -> None:
-    """The answer counts what was accepted all the same; the refused event is delivered again."""
+    """The answer counts what was accepted all the same; the refused event is delivered again; what stays is counted."""
     simulation = simulate("ab")
     simulation.start()
     simulation.now_ms = 12_000
     assert simulation.finish_publish(simulation.publishes[0], Answered((None, CONTENT))) == [Done(1)]
+    assert simulation.machine.unsettled == 1
 
 
 def test_settling_waits_for_a_full_call_or_for_quiet() -> None:
@@ -184,7 +185,7 @@ def test_settling_waits_for_a_full_call_or_for_quiet() -> None:
 
 
 def test_a_settle_that_fails_is_tried_three_times_and_never_changes_the_answer() -> None:
-    """After that the record is left as it is: it was accepted."""
+    """After that the record is left as it is, and counted: it was accepted."""
     simulation = simulate("a")
     simulation.start()
     simulation.finish_publish(simulation.publishes[0], Answered((None,)))
@@ -198,6 +199,7 @@ def test_a_settle_that_fails_is_tried_three_times_and_never_changes_the_answer()
             simulation.pass_time(simulation.wake_ms - simulation.now_ms)
     assert calls == 3
     assert simulation.done == Done(None)
+    assert simulation.machine.unsettled == 1
 
 
 def test_too_many_parks_in_a_minute_are_held_instead() -> None:

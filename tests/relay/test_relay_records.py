@@ -329,8 +329,24 @@ def test_our_own_client_is_made_late_and_is_quick_to_give_up(monkeypatch: pytest
     states = DynamoRecordStates(LAYOUT)
     assert states.request_ms == 2000
     assert states.settle("shop", [pending(1)], NOW_MS).again == (0,)
-    assert states._client.meta.config.retries["total_max_attempts"] == 2
+    assert states._client.get().meta.config.retries["total_max_attempts"] == 2
     assert states.request_ms == 2000
+
+
+def test_without_a_region_settle_and_park_fail_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying again would not help."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    states = DynamoRecordStates(LAYOUT)
+    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(failed={"ConfigurationError": 1})
+    assert "AWS_REGION" in str(states.park("shop", pending(1), WHY))
+
+
+def test_a_park_that_boto3_refuses_does_not_repeat_the_record(offline: Any) -> None:
+    """What went wrong is logged, and values are data."""
+    failure = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1) | {"n": {"N": 31415926}}, WHY)
+    assert failure == "ParamValidationError: Invalid type for parameter Item.n.N"
 
 
 def test_the_client_of_a_resource_is_refused() -> None:

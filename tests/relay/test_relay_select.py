@@ -57,6 +57,7 @@ def test_an_inserted_record_is_selected_with_its_table() -> None:
         stream_record(state={"S": "discarded"}),
         stream_record(ob_v={"N": "1"}, region={"S": "us-east-1"}),
         {"eventName": "MODIFY"},
+        {"eventName": "REMOVE", "eventSource": "aws:dynamodb"},
     ],
 )
 def test_what_is_not_relayed(record: dict[str, Any]) -> None:
@@ -109,6 +110,25 @@ def test_what_is_no_stream_record_is_an_error(change: Any) -> None:
     """Another source behind the function is told apart at once."""
     with pytest.raises(InvalidRecord, match=r"Records\[0\]"):
         select([{"eventName": "INSERT", "dynamodb": change}], LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"eventSource": "aws:sqs"}, "aws:sqs"),
+        ({"eventSource": "aws:kinesis", "eventName": "aws:kinesis:record"}, "aws:kinesis"),
+        ({"eventSource": "aws:s3", "eventName": "ObjectCreated:Put"}, "aws:s3"),
+        ({"eventSource": None, "EventSource": "aws:sns", "eventName": None}, "aws:sns"),
+        ({"eventSource": "aws:kinesis", "eventName": "INSERT"}, "aws:kinesis"),
+        ({"eventName": "Insert"}, "'Insert'"),
+        ({"eventName": None}, "None"),
+        ({"eventSource": None, "eventName": None}, "nobody"),
+    ],
+)
+def test_records_of_another_source_are_an_error_that_names_it(changes: dict[str, Any], named: str) -> None:
+    """None of them may count as done."""
+    with pytest.raises(ConfigurationError, match=named):
+        select([stream_record(), stream_record() | changes], LAYOUT)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
-from dynamodb_outbox.core.record.states import EDGES, needs_no_parking, state_of
+from dynamodb_outbox.core.record.states import MOVES, moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
 IMAGE: dict[str, Any] = {
@@ -23,13 +23,27 @@ WHY = Parking("MalformedDetail", "not JSON", at_ms=5_000)
 
 
 def test_the_moves_there_are() -> None:
-    """Only parking writes a record that is not there."""
-    assert {pair: edge.creates for pair, edge in EDGES.items()} == {
-        ("pending", "published"): False,
-        ("pending", "parked"): True,
-        ("parked", "published"): False,
-        ("parked", "discarded"): False,
-    }
+    """Nothing leaves published or discarded, and nothing becomes pending again."""
+    states = ("pending", "published", "parked", "discarded")
+    pairs = {("pending", "published"), ("pending", "parked"), ("parked", "published"), ("parked", "discarded")}
+    assert pairs == MOVES
+    for before in states:
+        for after in states:
+            if (before, after) in pairs:
+                assert moved({"state": {"S": before}}, after) == {"S": after}
+            else:
+                with pytest.raises(ValueError, match=f"from {before} to {after}"):
+                    moved({"state": {"S": before}}, after)
+
+
+@pytest.mark.parametrize("state", ["published", "discarded"])
+def test_a_request_is_made_only_for_a_move_that_there_is(state: str) -> None:
+    """Settling and parking start from the image: one that is published or discarded goes nowhere."""
+    image = PENDING | {"state": {"S": state}}
+    with pytest.raises(ValueError, match=state):
+        settle("shop", image, Layout(), now_ms=0)
+    with pytest.raises(ValueError, match=state):
+        park("shop", image, Layout(), WHY)
 
 
 def test_settling_expects_the_state_it_saw() -> None:

@@ -27,11 +27,10 @@ def depth_of(value: Any) -> int:
 @given(values, st.booleans(), st.sampled_from((None, 1)))
 @settings(deadline=None)
 def test_whatever_json_writes_is_accepted_and_measured(value: Any, ascii_only: bool, indent: int | None) -> None:
-    """Every text that the standard library writes is one strict value, with its true depth and kind."""
+    """Every text that the standard library writes is one strict value, with its true depth."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     shape = examine(text)
     assert shape.depth == depth_of(value)
-    assert shape.is_object == isinstance(value, dict)
     assert is_json(text)
 
 
@@ -88,21 +87,22 @@ def test_a_hostile_string_costs_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wide"),
+    ("text", "at"),
     [
         ("9223372036854775807", None),
         ("-9223372036854775808", None),
-        ("9223372036854775808", "9223372036854775808"),
-        ('{"a":[-9223372036854775809, 99999999999999999999]}', "-9223372036854775809"),
-        ("1" * 10_000, "1" * 20 + "..."),
+        ("9223372036854775808", 0),
+        ('{"a":[-9223372036854775809, 99999999999999999999]}', 6),
+        ("[1,\n 99999999999999999999]", 5),
+        ("1" * 10_000, 0),
         ("99999999999999999999.0", None),
         ("1e400", None),
         ('"99999999999999999999"', None),
     ],
 )
-def test_integers_beyond_64_bits_are_found(text: str, wide: str | None) -> None:
-    """Only whole numbers count; text and fractions do not."""
-    assert examine(text).wide_integer == wide
+def test_integers_beyond_64_bits_are_found(text: str, at: int | None) -> None:
+    """By the place of the first one. Only whole numbers count; text and fractions do not."""
+    assert examine(text).wide_integer_at == at
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), values, max_size=3), max_size=3), st.sampled_from((None, 2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.event import Event
-from dynamodb_outbox.sinks import EventBridge
+from dynamodb_outbox.sinks import EventBridge, SinkLimits
 from dynamodb_outbox.sinks.eventbridge import ENTRY_CODES
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def test_the_size_is_counted_in_bytes_of_utf_8(source: str, value: str) -> None:
         (event("[1]"), "DetailNotAnObject"),
         (event('"text"'), "DetailNotAnObject"),
         (event('{"n":9223372036854775808}'), "IntegerTooWide"),
+        (event('{"n":31415926535897932384}'), "IntegerTooWide"),
         (event('{"n":' + "[" * 1000 + "]" * 1000 + "}"), "NestedTooDeeply"),
         (event('{"n":"' + "x" * 1024 * 1024 + '"}'), "EntryTooLarge"),
         (event('{"n":"\ud800"}'), "NotUtf8"),
@@ -103,9 +104,18 @@ def test_the_size_is_counted_in_bytes_of_utf_8(source: str, value: str) -> None:
 )
 def test_what_the_bus_would_refuse_is_found_before_anything_is_sent(one: Event, code: str) -> None:
     """A content fault of the one event, with the payload nowhere in it."""
-    fault = fault_of(EventBridge("orders", envelope="raw"), one)
-    assert (fault.kind, fault.code) == (Kind.CONTENT, code)
-    assert "xxx" not in str(fault)
+    for sink in (EventBridge("orders", envelope="raw"), EventBridge("orders", envelope=lambda one: one.payload)):
+        fault = fault_of(sink, one)
+        assert (fault.kind, fault.code) == (Kind.CONTENT, code)
+        assert not re.search(r"xxx|9223|31415926", fault.reason)
+
+
+def test_an_integer_that_is_too_wide_is_named_by_its_place() -> None:
+    """A card number of 20 digits is nothing for a log."""
+    payload = '{"n":1,"card":31415926535897932384}'
+    assert fault_of(EventBridge("orders", envelope="raw"), event(payload)).reason == (
+        "an integer at character 14 of Detail does not fit 64 bits; publish it as text"
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,10 +284,22 @@ def test_our_own_client_is_made_once_and_late(monkeypatch: pytest.MonkeyPatch) -
     for thread in threads:
         thread.join()
     assert [outcome.fault.kind for outcome in outcomes] == [Kind.TRANSIENT] * 4
-    settings = sink._client.meta.config
+    settings = sink._client.get().meta.config
     assert (settings.connect_timeout, settings.read_timeout) == (1.0, 2.0)
     assert settings.retries["total_max_attempts"] == 1
     assert sink.request_ms == 3000
+
+
+def test_without_a_region_everything_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The set-up is at fault and no event; the reason says what to set."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    sink = EventBridge("orders")
+    outcome = sink.publish([prepared(sink, event()).entry])
+    assert isinstance(outcome, RequestFailed)
+    assert outcome.fault.kind is Kind.TARGET
+    assert "AWS_REGION" in outcome.fault.reason
 
 
 def test_on_the_engine_a_batch_is_accepted(engine: Account) -> None:

@@ -12,8 +12,9 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 from faultbus_endpoint import Reply, Seen, anything, bus_before, client, endpoint, event
 
+from dynamodb_outbox.errors import PortTaken
 from dynamodb_outbox.testing import FaultBus, FaultPlan
-from dynamodb_outbox.testing.faultbus import FaultBusError, FaultPlanInvalid, Lost, PortTaken, UpstreamAddressInvalid
+from dynamodb_outbox.testing.faultbus import FaultBusError, FaultPlanInvalid, Lost, UpstreamAddressInvalid
 from dynamodb_outbox.testing.faultbus.exchange import Request
 
 

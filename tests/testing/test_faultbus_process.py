@@ -83,7 +83,7 @@ def test_interrupt_ends_the_process_cleanly() -> None:
 
 
 def test_process_ends_with_its_parent() -> None:
-    """With `--exit-with-parent` the end of standard input ends it; something to read there does not."""
+    """With `--exit-with-parent` the end of standard input cuts it off; something to read there does not."""
     with started("--upstream", "http://127.0.0.1:9", "--exit-with-parent", stdin=subprocess.PIPE) as (process, url):
         assert process.stdin is not None
         process.stdin.write("hello\n")
@@ -91,7 +91,7 @@ def test_process_ends_with_its_parent() -> None:
         assert FaultBusControl(url).state().requests == 0
         assert process.poll() is None
         process.stdin.close()
-        assert process.wait(5) == 0
+        assert process.wait(5) == 113
 
 
 def test_process_ends_with_a_parent_that_was_killed() -> None:
@@ -163,13 +163,12 @@ def test_process_says_why_it_cannot_start(tmp_path: Path) -> None:
 def test_process_ends_when_evidence_cannot_be_written(tmp_path: Path) -> None:
     """A bus that cannot prove what it accepts gives no answer, says so, and ends with status 1."""
     code = (
-        "import sys\n"
-        "from pathlib import Path\n"
+        "import os, sys\n"
         "from dynamodb_outbox.testing.faultbus.__main__ import main\n"
-        "real = Path.open\n"
-        "def full(path, mode='r', **options):\n"
-        "    return real(Path('/dev/full'), 'wb', **options) if 'x' in mode else real(path, mode, **options)\n"
-        "Path.open = full\n"
+        "real = os.open\n"
+        "def full(path, flags, *rest, **options):\n"
+        "    return real('/dev/full', os.O_WRONLY) if flags & os.O_EXCL else real(path, flags, *rest, **options)\n"
+        "os.open = full\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     with endpoint() as behind:

@@ -399,12 +399,12 @@ def test_evidence_directory_that_is_a_file(tmp_path: Path) -> None:
     assert caught.value.directory == str(tmp_path / "file" / "below")
 
 
-def no_space(_: bytes) -> int:
+def no_space(_: int, __: bytes) -> int:
     """Be a full disk."""
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize(("write", "reason"), [(no_space, "No space left"), (lambda _: 3, "written whole")])
+@pytest.mark.parametrize(("write", "reason"), [(no_space, "No space left"), (lambda *_: 3, "3 of .* bytes")])
 def test_bus_that_cannot_write_evidence_stops_answering(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, reason: str
 ) -> None:
@@ -412,7 +412,7 @@ def test_bus_that_cannot_write_evidence_stops_answering(
     called = threading.Event()
     with endpoint() as behind:
         bus = FaultBus(behind.url, evidence=tmp_path, on_failure=called.set).start()
-        monkeypatch.setattr(bus._parts.evidence._files[0], "write", write)
+        monkeypatch.setattr("dynamodb_outbox.process.journal.os.write", write)
         with client("events", bus.url) as events:
             for _ in range(2):
                 with pytest.raises(ConnectionClosedError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from decimal import Decimal
 from typing import Any
 
@@ -169,7 +171,7 @@ def test_versions_as_boto3_reads_them(given: object, read: int | None) -> None:
     assert whole_version(given, "put") == read
 
 
-@pytest.mark.parametrize("given", [-1, True, "1", 1.0, Decimal("1.5"), Decimal("NaN")])
+@pytest.mark.parametrize("given", [-1, True, "1", 1.0, Decimal("1.5"), Decimal("NaN"), Decimal("1E+99"), 10**38])
 def test_what_is_no_version(given: object) -> None:
     """Anything but a whole number from 0 is refused."""
     with pytest.raises(InvalidAction, match="if_version"):
@@ -260,6 +262,7 @@ def test_every_section_of_an_update() -> None:
         ({"set": {"a": 1}, "remove": ("a",)}, "overlaps"),
         ({"set": {"a": 1, ("a", "b"): 2}}, "overlaps"),
         ({"set": {"": 1}}, "names and list positions"),
+        ({"set": {"\ud800": 1}}, "names and list positions"),
         ({"set": {(): 1}}, "starts with"),
         ({"set": {(0, "a"): 1}}, "starts with"),
         ({"set": {("a", -1): 1}}, "names and list positions"),
@@ -325,6 +328,9 @@ def test_a_check_needs_a_condition() -> None:
         (None, {":ob_x": 1}, "library's own"),
         ({"#a": ""}, None, "name of an attribute"),
         ({"#a": 1}, None, "name of an attribute"),
+        ({"#a": "\ud800"}, None, "name of an attribute"),
+        (["#a"], None, "names= is ['#a']; a dict"),
+        (None, [(":a", 1)], "values= is"),
     ],
 )
 def test_malformed_placeholders(names: Any, values: Any, said: str) -> None:
@@ -347,7 +353,7 @@ def test_placeholders_are_used_exactly() -> None:
 def test_a_part_takes_the_placeholders_it_uses() -> None:
     """Two texts share what was given, each with its own."""
     given = placeholders_of({"#a": "a", "#b": "b"}, {":x": 1, ":y": 2}, "put")
-    assert part("#a = :x", given) == Expression("#a = :x", {"#a": "a"}, {":x": {"N": "1"}})
+    assert part("#a = :x", given, "condition", "put") == Expression("#a = :x", {"#a": "a"}, {":x": {"N": "1"}})
 
 
 def test_nothing_required_is_no_condition() -> None:
@@ -364,6 +370,31 @@ def test_boto3_conditions_are_built_by_boto3() -> None:
     )
     assert built.names == {"#ob_c0": "status", "#ob_c1": "m", "#ob_c2": "x", "#ob_c3": "n"}
     assert built.values[":ob_c3"] == {"N": "1.5"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (Attr(5).eq(1), "name is 5"),
+        (Attr("").eq(1), "name is ''"),
+        (Attr("\ud800").eq(1), "surrogate"),
+        (Attr("a..b").eq(1), "between dots"),
+        (Attr("a[0]) OR (b[0]").eq(1), "between dots"),
+        (Attr("a").eq(Attr("b[x]")), "Attr('b[x]')"),
+        (Attr(5).size().gt(1), "name is 5"),
+        (Attr("n").size(), "compared with nothing"),
+        (~(Attr("a").eq(1) & Attr("a").is_in(5)), "is_in(5)"),
+        (Attr("a").is_in([]), "is_in([])"),
+        (Attr("a").is_in("OPEN"), "is_in('OPEN')"),
+        (functools.reduce(operator.and_, [Attr("a").eq(1)] * 5_000), "more conditions"),
+    ],
+)
+def test_boto3_conditions_that_cannot_work(condition: Any, said: str) -> None:
+    """What boto3's builder fails on, or DynamoDB would refuse without naming the action, is refused here."""
+    with pytest.raises(InvalidAction) as caught:
+        attr_expression(condition, "put shop")
+    assert caught.value.action == "put shop"
+    assert said in caught.value.reason
 
 
 def test_what_is_no_condition() -> None:

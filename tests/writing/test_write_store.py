@@ -242,8 +242,8 @@ def test_a_client_of_our_own_makes_one_attempt(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     store = DynamoStore()
     assert store.region == "eu-central-1"
-    client = store._ready()
-    assert client is store._ready()
+    client = store._client.get()
+    assert client is store._client.get()
     assert client.meta.config.retries["total_max_attempts"] == 1
     assert (client.meta.config.connect_timeout, client.meta.config.read_timeout) == (2, 5)
 

@@ -11,28 +11,12 @@ hidden from it. A client that is passed in may repeat requests by itself; `repea
 from __future__ import annotations
 
 import re
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    EndpointProviderError,
-    NoAuthTokenError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
-    PartialCredentialsError,
-    SSOError,
-    TokenRetrievalError,
-)
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
-from dynamodb_outbox.adapters.clients import refuse_resource_client
 from dynamodb_outbox.core.commit.answers import (
     Answer,
     Cancelled,
@@ -46,8 +30,12 @@ from dynamodb_outbox.core.commit.answers import (
     Refused,
 )
 from dynamodb_outbox.core.commit.reasons import REQUEST
+from dynamodb_outbox.core.error_codes import SERVER_ERROR, UNFINISHED
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS
-from dynamodb_outbox.errors import ClientRetriesWarning, ConfigurationError
+from dynamodb_outbox.core.timing import UNBOUNDED_MS
+from dynamodb_outbox.errors import ClientRetriesWarning
+from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
+from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,25 +47,6 @@ __all__ = ["DynamoStore"]
 _OWN_CONFIG = Config(
     connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"}, max_pool_connections=50
 )
-_NEVER_SENT = (
-    CredentialRetrievalError,
-    EndpointProviderError,
-    NoAuthTokenError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
-    PartialCredentialsError,
-    SSOError,
-    TokenRetrievalError,
-)
-"""Errors of botocore that arise before a request leaves: credentials, parameters, the endpoint."""
-
-_UNKNOWN_OUTCOME = frozenset(("RequestTimeout", "RequestTimeoutException", "TransactionInProgressException"))
-"""4xx codes that do not say what became of the request: it was cut off, or an earlier one is still at work."""
-
-_SERVER_ERROR = 500
-_LEGACY_ATTEMPTS = 10  # botocore's own default for DynamoDB in its legacy mode
-_STANDARD_ATTEMPTS = 3  # and in its other modes
 _REASONS_IN_TEXT = re.compile(r"\[([A-Za-z, ]+)\]")
 
 
@@ -89,70 +58,49 @@ class DynamoStore:
     """
 
     def __init__(self, client: Any = None) -> None:
-        self._lock = threading.Lock()
-        self._client = client
-        self._attempts = 1
         if client is not None:
             refuse_resource_client(client)
-            self._attempts = _attempts(client.meta.config)
-            _warn_of_retries(client.meta.config, self._attempts)
+        self._client = OwnClient("dynamodb", _OWN_CONFIG, client)
+        if self._client.call_ms > TOKEN_LIFE_MS:
+            _warn_of_retries(self._client)
 
     @property
     def region(self) -> str | None:
         """The AWS Region of the client."""
-        region: str | None = self._ready().meta.region_name
+        region: str | None = self._client.get().meta.region_name
         return region
 
     def transact(self, request: Mapping[str, Any]) -> Answer:
         """Send one TransactWriteItems request."""
         try:
-            self._ready().transact_write_items(**request)
+            self._client.get().transact_write_items(**request)
         except ClientError as error:
             return _answer_of(error)
-        except _NEVER_SENT as error:
-            return Refused(_said(error), repeated=self._attempts > 1)
-        except (BotoCoreError, ResponseParserError) as error:
-            return Lost(_said(error))
+        except NEVER_SENT as error:
+            return Refused(str(said(error)), repeated=self._client.attempts > 1)
+        except TRANSPORT as error:
+            return Lost(str(said(error)))
         return Committed()
 
     def read(self, table: str, key: WireItem) -> ReadAnswer:
         """Read one item consistently."""
         try:
-            answer = self._ready().get_item(TableName=table, Key=key, ConsistentRead=True)
-        except ClientError as error:
-            code, status = _code(error), _status(error)
-            retryable = status >= _SERVER_ERROR or code in REQUEST or code in _UNKNOWN_OUTCOME
-            return ReadFailed(_said(error), retryable=retryable)
-        except (BotoCoreError, ResponseParserError) as error:
-            return ReadFailed(_said(error), retryable=not isinstance(error, _NEVER_SENT))
+            answer = self._client.get().get_item(TableName=table, Key=key, ConsistentRead=True)
+        except TRANSPORT as error:
+            return ReadFailed(str(said(error)), retryable=may_pass(error))
         return ItemRead(answer.get("Item"))
-
-    def _ready(self) -> Any:
-        if self._client is None:
-            with self._lock:
-                if self._client is None:
-                    # A session of its own: boto3's default session is not safe to make clients from in threads.
-                    self._client = _own_client()
-        return self._client
-
-
-def _own_client() -> Any:
-    try:
-        return boto3.session.Session().client("dynamodb", config=_OWN_CONFIG)
-    except NoRegionError:
-        raise ConfigurationError("no AWS Region is configured: set AWS_REGION, or pass client=.") from None
 
 
 def _answer_of(error: ClientError) -> Answer:
-    code, repeated = _code(error), _repeated(error)
-    if code == "TransactionCanceledException":
+    what, repeated = said(error), _repeated(error)
+    if what.code == "TransactionCanceledException":
         return Cancelled(_reasons(error), repeated)
-    if _status(error) >= _SERVER_ERROR or code in _UNKNOWN_OUTCOME:
-        return Lost(_said(error))
-    kind = REQUEST.get(code)
+    if what.status >= SERVER_ERROR or what.code in UNFINISHED:
+        return Lost(str(what))
+    kind = REQUEST.get(what.code)
     if kind in {"conflict", "throttle"}:
-        return Held(kind, _said(error), repeated)
-    return Refused(_said(error), repeated)
+        return Held(kind, str(what), repeated)
+    return Refused(str(what), repeated)
 
 
 def _reasons(error: ClientError) -> tuple[Reason, ...]:
@@ -163,42 +111,23 @@ def _reasons(error: ClientError) -> tuple[Reason, ...]:
             Reason(reason.get("Code") or "None", reason.get("Message") or "", reason.get("Item") or None)
             for reason in listed
         )
-    found = _REASONS_IN_TEXT.search(str(error.response.get("Error", {}).get("Message", "")))
-    return tuple(Reason(code.strip()) for code in found[1].split(",")) if found else (Reason("Unknown", _said(error)),)
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _status(error: ClientError) -> int:
-    """Return the HTTP status; 500 where there is none, since nothing is known then."""
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", _SERVER_ERROR))
+    what = said(error)
+    found = _REASONS_IN_TEXT.search(what.message)
+    return tuple(Reason(code.strip()) for code in found[1].split(",")) if found else (Reason("Unknown", str(what)),)
 
 
 def _repeated(error: ClientError) -> bool:
     return bool(error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0))
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _attempts(config: Any) -> int:
-    retries = config.retries or {}
-    default = _LEGACY_ATTEMPTS if retries.get("mode", "legacy") == "legacy" else _STANDARD_ATTEMPTS
-    return int(retries.get("total_max_attempts") or default)
-
-
-def _warn_of_retries(config: Any, attempts: int) -> None:
-    unbounded = float("inf")
-    one = sum(unbounded if timeout is None else timeout for timeout in (config.connect_timeout, config.read_timeout))
-    if one * attempts * 1000 > TOKEN_LIFE_MS:
-        warnings.warn(
-            f"client= makes up to {attempts} attempts of up to {one:g} s: longer than the {TOKEN_LIFE_MS // 60_000} "
-            "minutes for which DynamoDB remembers a transaction's token. A transaction without events and without an "
-            "idempotency_key could be committed twice. Leave client= out, or give it a Config such as "
-            'Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1}).',
-            ClientRetriesWarning,
-            stacklevel=4,
-        )
+def _warn_of_retries(client: OwnClient) -> None:
+    attempts, longest = client.attempts, client.call_ms
+    each = "without a time-out" if longest == UNBOUNDED_MS else f"of up to {longest / attempts / 1000:g} s"
+    warnings.warn(
+        f"client= makes up to {attempts} attempts {each}: longer than the {TOKEN_LIFE_MS // 60_000} minutes for which "
+        "DynamoDB remembers a transaction's token. A transaction without events and without an idempotency_key could "
+        "be committed twice. Leave client= out, or give it a Config such as "
+        'Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1}).',
+        ClientRetriesWarning,
+        stacklevel=4,
+    )

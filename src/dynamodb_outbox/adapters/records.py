@@ -6,17 +6,18 @@ again without harm. A record that is no longer as expected is somebody else's su
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
-from dynamodb_outbox.adapters.clients import refuse_resource_client
+from dynamodb_outbox.core.error_codes import CONFLICTS, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
-from dynamodb_outbox.core.timing import longest_call_ms
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
+from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,20 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["DynamoRecordStates"]
 
 _CHANGED = "ConditionalCheckFailed"
-_PASSING = frozenset(
-    (
-        # [BC] codes of one statement
-        "DuplicateItem", "InternalServerError", "ProvisionedThroughputExceeded", "RequestLimitExceeded",
-        "ThrottlingError", "TransactionConflict",
-        # [BC] codes of a whole request
-        "ProvisionedThroughputExceededException", "ThrottlingException", "TransactionConflictException",
-        "ReplicatedWriteConflictException", "InternalServerErrorException", "ServiceUnavailable",
-    )
-)  # fmt: skip
-_SERVER_ERROR = 500
+_PASSING = (
+    frozenset(("DuplicateItem", "ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"))
+    | THROTTLING
+    | CONFLICTS
+    | SERVER_TROUBLE
+)
+"""Codes of one statement that may pass later: those of the batch's own list [BC], and those of whole requests."""
+
 _ATTEMPTS = 2
 _PARK_TURNS = 3
-_TRANSPORT = (BotoCoreError, ClientError, ResponseParserError)
+_FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoRecordStates:
@@ -55,27 +53,23 @@ class DynamoRecordStates:
         if client is not None:
             refuse_resource_client(client)
         self._layout = layout
-        self._client = client
-        self._timeout_s = timeout_s
-        self._making = threading.Lock()
+        self._client = OwnClient("dynamodb", _own_config(timeout_s), client)
 
     @property
     def request_ms(self) -> int:
         """The longest time that one request may take, in milliseconds."""
-        if self._client is None:
-            return int(self._timeout_s * 1000) * _ATTEMPTS
-        return longest_call_ms(self._client.meta.config)
+        return self._client.call_ms
 
     def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
         """Make up to 25 pending records published, each if it is still as its image says."""
         statements = [moves.settle(table, image, self._layout, now_ms=now_ms) for image in images]
         everything = tuple(range(len(images)))
         try:
-            answer = self._dynamodb().batch_execute_statement(Statements=statements)
-        except _TRANSPORT as error:
-            if _may_pass(error):
+            answer = self._client.get().batch_execute_statement(Statements=statements)
+        except _FAILS as error:
+            if may_pass(error):
                 return moves.Settled(again=everything)
-            return moves.Settled(failed={_code(error): len(images)})
+            return moves.Settled(failed={said(error).code: len(images)})
         responses = answer.get("Responses", ())
         if len(responses) != len(images):
             return moves.Settled(again=everything)
@@ -96,66 +90,39 @@ class DynamoRecordStates:
                     return None
                 if state_of(found) == PARKED and self._park_more(table, image, parking):
                     return None
-        except _TRANSPORT as error:
-            return f"{_code(error)}: {error}"
+        except _FAILS as error:
+            return str(said(error))
         return "the record kept changing"
 
     def _put_parked(self, table: str, image: WireItem, parking: Parking) -> WireItem | None:
         """Write the record as parked; return what is there instead when it was not as expected."""
         try:
-            self._dynamodb().put_item(**moves.park(table, image, self._layout, parking))
+            self._client.get().put_item(**moves.park(table, image, self._layout, parking))
         except ClientError as error:
-            if _code(error) != "ConditionalCheckFailedException":
+            if said(error).code != "ConditionalCheckFailedException":
                 raise
             return error.response.get("Item") or self._read(table, image)
         return None
 
     def _park_more(self, table: str, image: WireItem, parking: Parking) -> bool:
         try:
-            self._dynamodb().update_item(**moves.park_more(table, image, self._layout, parking))
+            self._client.get().update_item(**moves.park_more(table, image, self._layout, parking))
         except ClientError as error:
-            if _code(error) != "ConditionalCheckFailedException":
+            if said(error).code != "ConditionalCheckFailedException":
                 raise
             return False
         return True
 
     def _read(self, table: str, image: WireItem) -> WireItem:
         keys = {name: image[name] for name in (self._layout.pk, self._layout.sk)}
-        item: WireItem = self._dynamodb().get_item(TableName=table, Key=keys, ConsistentRead=True).get("Item") or {}
+        item: WireItem = self._client.get().get_item(TableName=table, Key=keys, ConsistentRead=True).get("Item") or {}
         return item
 
-    def _dynamodb(self) -> Any:
-        if self._client is None:
-            with self._making:
-                if self._client is None:
-                    self._client = _own_client(self._timeout_s)
-        return self._client
 
-
-def _own_client(timeout_s: float) -> Any:
-    import boto3  # noqa: PLC0415 -- only without a client of the user's own
-    from botocore.config import Config  # noqa: PLC0415
-
-    return boto3.client(
-        "dynamodb",
-        config=Config(
-            connect_timeout=timeout_s / 3,
-            read_timeout=timeout_s * 2 / 3,
-            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-            tcp_keepalive=True,
-        ),
+def _own_config(timeout_s: float) -> Config:
+    return Config(
+        connect_timeout=timeout_s / 3,
+        read_timeout=timeout_s * 2 / 3,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        tcp_keepalive=True,
     )
-
-
-def _code(error: Exception) -> str:
-    if isinstance(error, ClientError):
-        return str(error.response.get("Error", {}).get("Code", "Unknown"))
-    return type(error).__name__
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed later: any broken connection, throttling, a server's own fault."""
-    if not isinstance(error, ClientError):
-        return True
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return _code(error) in _PASSING or status >= _SERVER_ERROR

@@ -12,9 +12,9 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
-
-from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
+from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
+from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,46 +26,12 @@ __all__ = [
     "Page",
     "Shard",
     "ShardReader",
-    "StreamMissing",
-    "StreamRefused",
-    "StreamUnavailable",
     "StreamsClient",
     "lambda_form",
     "stream_arn",
 ]
 
-MAX_PAGE = 1000  # [BC] records of one GetRecords
 _SEEKS = 3
-
-
-class StreamMissing(OutboxError):
-    """There is no such stream: `name` is the table's or the stream's."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.name = name
-        self.reason = reason
-        super().__init__(
-            f"{name}: {reason}. Create the table with a stream, or enable it, and look the stream up again"
-        )
-
-
-class StreamUnavailable(OutboxError):
-    """The stream gave no answer, or asked to slow down. The same call may be made again."""
-
-    retryable = True
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"the stream cannot be read at the moment: {reason}")
-
-
-class StreamRefused(OutboxError):
-    """The stream refuses the request, and will again: `code` is AWS's (AccessDeniedException, …)."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        self.code = code
-        self.reason = reason
-        super().__init__(f"the stream refuses to be read: {code}: {reason}")
 
 
 class StreamsClient(Protocol):
@@ -157,7 +123,7 @@ class ShardReader:
         self._iterator: str | None = None
         self._gap: Gap | None = None  # found, and not reported yet
 
-    def read(self, limit: int = MAX_PAGE) -> Page:
+    def read(self, limit: int = STREAM_PAGE_RECORDS) -> Page:
         """Return the next records, at most `limit` (1 to 1,000); none when nothing is new.
 
         A shard that is gone counts as closed, with a gap. Raises StreamUnavailable, after which the call may be
@@ -250,39 +216,22 @@ class _Trimmed(Exception):
     """A position is older than the stream's 24 hours. Stays inside this module."""
 
 
-_SLOW_DOWN = frozenset(
-    {
-        "InternalServerError",
-        "LimitExceededException",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "ServiceUnavailable",
-        "ThrottlingException",
-    }
-)  # [BC] and DynamoDB's common errors
-_SERVER_ERROR = 500
-
-
 def _call(operation: Any, **request: Any) -> Any:
-    """Make a call, with botocore's exceptions turned into this module's."""
+    """Make a call, with what the SDK raises turned into this library's errors."""
     try:
         return operation(**request)
-    except ClientError as error:
-        details = error.response.get("Error", {})
-        code, message = str(details.get("Code", "")), str(details.get("Message", ""))
-        if code == "ExpiredIteratorException":
-            raise _Expired from None
-        if code == "TrimmedDataAccessException":
-            raise _Trimmed from None
-        if code == "ResourceNotFoundException":
-            raise StreamMissing(
-                str(request.get("StreamArn") or request.get("TableName") or "the stream"), message
-            ) from None
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if code in _SLOW_DOWN or status >= _SERVER_ERROR:
-            raise StreamUnavailable(f"{code}: {message}") from error
-        raise StreamRefused(code, message) from error
-    except (ParamValidationError, NoCredentialsError) as error:
-        raise StreamRefused(type(error).__name__, str(error)) from error
-    except BotoCoreError as error:
-        raise StreamUnavailable(f"{type(error).__name__}: {error}") from error
+    except TRANSPORT as error:
+        raise _meant(error, str(request.get("StreamArn") or request.get("TableName") or "the stream")) from error
+
+
+def _meant(error: Exception, name: str) -> Exception:
+    what = said(error)
+    if what.code == "ExpiredIteratorException":
+        return _Expired()
+    if what.code == "TrimmedDataAccessException":
+        return _Trimmed()
+    if what.code == "ResourceNotFoundException":
+        return StreamMissing(name, what.message)
+    if may_pass(error):
+        return StreamUnavailable(str(what))
+    return StreamRefused(what.code, what.message)

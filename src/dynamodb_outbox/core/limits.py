@@ -1,31 +1,61 @@
 """AWS's numbers, as data, each with its source. Nothing else in the code states one of them.
 
-Sources: BC botocore's service model, DDG DynamoDB developer guide, EBG EventBridge user guide.
+Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, LDG
+Lambda developer guide. What is "ours" leaves room below a number of AWS's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "BATCH_STATEMENTS",
+    "BATCH_WINDOW_MS",
     "EVENTBRIDGE",
+    "EVENT_BUS_NAME",
+    "EVENT_DETAIL_LEVELS",
     "EVENT_SOURCE_LENGTH",
+    "EVENT_TIME_BYTES",
     "EVENT_TYPE_LENGTH",
+    "FILTERS",
+    "FILTER_LENGTH",
+    "FUNCTION_INIT_MS",
+    "FUNCTION_MEMORY_MB",
+    "FUNCTION_TIMEOUT_MS",
     "INT64_MAX",
     "INT64_MIN",
+    "INVOCATION_BYTES",
+    "INVOCATION_RECORDS",
     "ITEM_BYTES",
     "ITEM_HEADROOM_BYTES",
+    "LEAST_RECORD_AGE_S",
     "NESTING_LEVELS",
     "NUMBER_DIGITS",
+    "NUMBER_LARGEST_EXPONENT",
+    "NUMBER_SMALLEST_EXPONENT",
     "PARTITION_KEY_BYTES",
+    "RECEIVE_MESSAGES",
+    "RECORD_AGE_S",
+    "RETRY_ATTEMPTS",
+    "SDK_ATTEMPTS",
+    "SDK_LEGACY_ATTEMPTS",
+    "SDK_LEGACY_ATTEMPTS_OF",
+    "SDK_TIMEOUT_S",
     "SORT_KEY_BYTES",
+    "STREAM_PAGE_RECORDS",
     "TOKEN_LENGTH",
     "TOKEN_LIFE_MS",
     "TRANSACTION_ACTIONS",
     "TRANSACTION_BYTES",
     "SinkLimits",
 ]
+
+# --- DynamoDB ---------------------------------------------------------------------------------------------------------
 
 TRANSACTION_ACTIONS = 100  # [BC, DDG]
 TRANSACTION_BYTES = 4 * 1024 * 1024  # [DDG]
@@ -35,13 +65,40 @@ PARTITION_KEY_BYTES = 2048  # [DDG]
 SORT_KEY_BYTES = 1024  # [DDG]
 NESTING_LEVELS = 32  # [DDG]
 NUMBER_DIGITS = 38  # [DDG]
+NUMBER_LARGEST_EXPONENT = 125  # [DDG] 9.99...E+125 is the largest number
+NUMBER_SMALLEST_EXPONENT = -130  # [DDG] 1E-130 is the smallest positive one
 TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
+STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
+
+# --- Lambda's event source mapping; ranges with both ends -------------------------------------------------------------
+
+INVOCATION_BYTES = 6 * 1024 * 1024  # [LDG] of one event
+INVOCATION_RECORDS = (1, 10_000)  # [LDG, BC] BatchSize
+BATCH_WINDOW_MS = (0, 300_000)  # [LDG, BC] MaximumBatchingWindowInSeconds
+RETRY_ATTEMPTS = (-1, 10_000)  # [LDG, BC] MaximumRetryAttempts; -1 is for ever
+RECORD_AGE_S = (-1, 604_800)  # [LDG, BC] MaximumRecordAgeInSeconds; -1 is for ever
+LEAST_RECORD_AGE_S = 60  # [LDG] where it is not for ever
+FILTERS = 5  # [LDG] of one mapping; more on request
+FILTER_LENGTH = 4096  # [BC] characters of a pattern
+
+# --- Lambda functions and SQS -----------------------------------------------------------------------------------------
+
+FUNCTION_TIMEOUT_MS = 3_000  # [BC] of an invocation, when nothing is set
+FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
+FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
+RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window
+
+# --- EventBridge ------------------------------------------------------------------------------------------------------
+
 EVENT_TYPE_LENGTH = 128  # [BC] PutEvents DetailType
 EVENT_SOURCE_LENGTH = 256  # [EBG] PutEvents Source; it may not start with "aws."
+EVENT_TIME_BYTES = 14  # [EBG] what Time counts in the size of an entry
+EVENT_DETAIL_LEVELS = 1000  # [EBG] of nesting in Detail
+EVENT_BUS_NAME = r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]+"  # [BC]
 INT64_MIN = -(1 << 63)  # [EBG] integers in Detail
-INT64_MAX = (1 << 63) - 1
+INT64_MAX = (1 << 63) - 1  # [EBG]
 
 
 @dataclass(frozen=True)
@@ -55,3 +112,10 @@ class SinkLimits:
 
 EVENTBRIDGE = SinkLimits(entries=10, request_bytes=1024 * 1024 - 1, entry_bytes=1024 * 1024 - 1)
 """PutEvents: 1 to 10 entries, the sum of entry sizes below 1 MB [BC, EBG]; 256 KB in some Regions: a sink's setting."""
+
+# --- the SDK ----------------------------------------------------------------------------------------------------------
+
+SDK_TIMEOUT_S = 60.0  # [BC, endpoint.py] each of the two time-outs of a client that sets none
+SDK_ATTEMPTS = 3  # [BC, retries/standard.py] modes standard and adaptive
+SDK_LEGACY_ATTEMPTS = 5  # [BC, _retry.json] the mode legacy, which is the default
+SDK_LEGACY_ATTEMPTS_OF: Mapping[str, int] = MappingProxyType({"dynamodb": 10})  # [BC, _retry.json]

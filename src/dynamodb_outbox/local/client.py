@@ -17,6 +17,8 @@ import boto3
 from botocore.config import Config
 from botocore.session import Session
 
+from dynamodb_outbox.errors import ConfigurationError
+
 __all__ = ["DEFAULT_ACCOUNT", "REGION", "local_client"]
 
 REGION = "us-east-1"
@@ -38,10 +40,12 @@ def local_client(
     """Return a boto3 client of `service` at `endpoint`, as the account `account` (12 digits).
 
     Connecting may take 2 s and an answer 10 s; a call is made at most twice. `config` overrides any of that. Safe to
-    call from several threads (boto3's own sessions are not). Raises ValueError for an account that is not 12 digits.
+    call from several threads (boto3's own sessions are not).
+
+    Raises ConfigurationError for an account that is not 12 digits.
     """
     if not _ACCOUNT.fullmatch(account):
-        raise ValueError(f"account must be 12 digits, not {account!r}")
+        raise ConfigurationError(f"account {account!r}: 12 digits are wanted, like 000000000001")
     settings = Config(
         connect_timeout=2,
         read_timeout=10,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.limits import FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import REGION
-from dynamodb_outbox.local.function import FunctionProcess, function_environment
-from dynamodb_outbox.local.lifeline import end_with_parent
-from dynamodb_outbox.local.stop import StopFlag, stop_on_signals
+from dynamodb_outbox.local.environment import function_environment
+from dynamodb_outbox.local.function import FunctionProcess
+from dynamodb_outbox.process.lifeline import end_with_parent
+from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +31,7 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--region", default=REGION)
     parser.add_argument("--handler", required=True, metavar="MODULE:ATTRIBUTE", help="the function")
     parser.add_argument("--function-name", default="local-function", help="what its context says")
-    parser.add_argument("--timeout-ms", type=int, default=3_000, metavar="N", help="of one invocation (3000)")
+    parser.add_argument("--timeout-ms", type=int, default=FUNCTION_TIMEOUT_MS, metavar="N", help="of one (%(default)s)")
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="the function's environment, repeatable"
     )
@@ -49,7 +52,8 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
 
 
 def run_until_stopped(options: argparse.Namespace, run: Callable[[StopFlag], None]) -> int:
-    """Run with SIGTERM and SIGINT asking to stop; return the exit status, with an error of the library on stderr."""
+    """Run with SIGTERM and SIGINT asking to stop; return the exit status, with errors and warnings on stderr."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     if options.exit_with_parent:
         end_with_parent(sys.stdin.fileno())
     try:

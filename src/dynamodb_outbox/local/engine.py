@@ -4,7 +4,7 @@ The port is bound here, before the child starts, and handed over as a file descr
 a port that is taken is known at once, and a client that connects early waits in the queue instead of being refused.
 The child gets an environment of its own (no AWS settings, no proxy, no Docker) and a private directory for everything
 it writes; the directory is removed at the end. It runs in a session of its own, so that Ctrl-C at a terminal reaches
-the program that uses the engine, which then stops it. `dynamodb_outbox.local.lifeline` says how it follows this
+the program that uses the engine, which then stops it. `dynamodb_outbox.process.lifeline` says how it follows this
 process into an unexpected end.
 
 Ready means that a DynamoDB call was answered.
@@ -28,14 +28,16 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.errors import OutboxError, PortTaken
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
-from dynamodb_outbox.local.lifeline import Lifeline, child_environment
+from dynamodb_outbox.local.environment import child_environment
+from dynamodb_outbox.process.ending import how_it_ended, signal_group
+from dynamodb_outbox.process.lifeline import Lifeline
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Engine", "EngineDied", "EngineError", "EngineMissing", "EngineNotReady", "PortTaken"]
+__all__ = ["Engine", "EngineDied", "EngineError", "EngineMissing", "EngineNotReady", "EngineRunning", "check_installed"]
 
 _HOST = "127.0.0.1"
 _APPLICATION = "ministack.app:app"
@@ -54,15 +56,15 @@ class EngineMissing(EngineError):
         super().__init__(f"the local engine needs {package}: pip install 'dynamodb-outbox[local]'")
 
 
-class PortTaken(EngineError):
-    """The wanted `port` cannot be listened on: another process has it, or this user may not (`reason`)."""
+class EngineRunning(EngineError):
+    """The engine was started and has not been stopped: it runs as process `pid` and answers at `url`."""
 
-    def __init__(self, port: int, reason: str) -> None:
-        self.port = port
-        self.reason = reason
+    def __init__(self, pid: int, url: str) -> None:
+        self.pid = pid
+        self.url = url
         super().__init__(
-            f"port {port} of {_HOST} cannot be used ({reason}): end the process that has it, or take port 0, which "
-            "picks a free one"
+            f"this engine runs already, as process {pid} at {url}: use it, stop it before it is started again, or make "
+            "another Engine"
         )
 
 
@@ -72,8 +74,8 @@ class EngineDied(EngineError):
     def __init__(self, exit_code: int, tail: str) -> None:
         self.exit_code = exit_code
         self.tail = tail
-        how = f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with status {exit_code}"
-        super().__init__(f"the local engine {how}{'. It wrote: ' + tail if tail else ' and wrote nothing'}")
+        said = f". It wrote: {tail}" if tail else " and wrote nothing"
+        super().__init__(f"the local engine {how_it_ended(exit_code)}{said}")
 
 
 class EngineNotReady(EngineError):
@@ -96,8 +98,8 @@ class Engine:
             engine.client("dynamodb").list_tables()
 
     `port` 0 takes a free one. Entering raises `EngineMissing`, `PortTaken`, `EngineDied` or `EngineNotReady` (after
-    `ready_within_s` seconds); no process is left behind then. An engine can be entered again after it was left; its
-    data is gone by then.
+    `ready_within_s` seconds); no process is left behind then. An engine can be entered again after it was left, or
+    after its process died; its data is gone by then. One that runs raises `EngineRunning`, and runs on.
     """
 
     def __init__(self, port: int = 0, *, ready_within_s: float = 30.0) -> None:
@@ -141,10 +143,11 @@ class Engine:
         self.stop()
 
     def start(self) -> None:
-        """Start the process and return when it answers; for use without `with`."""
-        for package in ("hypercorn", "ministack"):
-            if importlib.util.find_spec(package) is None:
-                raise EngineMissing(package)
+        """Start the process and return when it answers; for use without `with`. The errors are those of entering."""
+        if self._process is not None and self._process.poll() is None:
+            raise EngineRunning(self._process.pid, self.url)
+        self.stop()  # what a process that died by itself has left
+        check_installed()
         try:
             with _bound(self._wanted_port) as listener:
                 self.port = listener.getsockname()[1]
@@ -158,11 +161,11 @@ class Engine:
         """End the process (SIGTERM, then SIGKILL after `grace_s` seconds) and remove its directory. May be repeated."""
         process, self._process = self._process, None
         if process is not None:
-            _signal_group(process, signal.SIGTERM)
+            signal_group(process, signal.SIGTERM)
             try:
                 process.wait(grace_s)
             except subprocess.TimeoutExpired:
-                _signal_group(process, signal.SIGKILL)
+                signal_group(process, signal.SIGKILL)
                 process.wait()
         if self._lifeline is not None:
             self._lifeline.cut()
@@ -177,7 +180,7 @@ class Engine:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter and arguments
                 [
-                    *(sys.executable, "-m", "dynamodb_outbox.local.lifeline"),
+                    *(sys.executable, "-m", "dynamodb_outbox.process.lifeline"),
                     *("--fd", str(self._lifeline.child_fd), "--remove", str(self._directory), "hypercorn"),
                     # In the wrapper's own process (no worker processes), and with connections that outlive a pause.
                     *(_APPLICATION, "--bind", f"fd://{listener.fileno()}", "--workers", "0"),
@@ -214,6 +217,13 @@ class Engine:
             return ""
 
 
+def check_installed() -> None:
+    """Raise `EngineMissing` when the packages of the extra `[local]` are not installed."""
+    for package in ("hypercorn", "ministack"):
+        if importlib.util.find_spec(package) is None:
+            raise EngineMissing(package)
+
+
 def _answers(probe: Any) -> bool:
     try:
         probe.list_tables(Limit=1)
@@ -231,7 +241,7 @@ def _bound(port: int) -> socket.socket:
         listener.listen(128)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise PortTaken(port, str(error)) from None
+        raise PortTaken(port, getattr(error, "strerror", None) or str(error)) from None
     return listener
 
 
@@ -248,8 +258,3 @@ def _environment(port: int, directory: Path) -> dict[str, str]:
         "SFTP_ENABLED": "0",
         "TMPDIR": str(directory),
     }
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

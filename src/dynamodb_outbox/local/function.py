@@ -5,16 +5,14 @@ the code is doing. An exception leaves the process as it is; a death or a time-o
 one. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
 
 The child joins this process's group, so that ending the group ends both, and does not react to SIGINT and SIGTERM:
-whether to finish the invocation is this process's decision. `dynamodb_outbox.local.lifeline` ends it when this process
-is gone. `dynamodb_outbox.local.function_worker` is its program.
+whether to finish the invocation is this process's decision. `dynamodb_outbox.process.lifeline` ends it when this
+process is gone. `dynamodb_outbox.local.function_worker` is its program, `.frames` says how the two talk.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -23,16 +21,18 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
+from dynamodb_outbox.core.limits import FUNCTION_INIT_MS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.local.lifeline import Lifeline
+from dynamodb_outbox.local.frames import receive_frame, send_frame
+from dynamodb_outbox.process.ending import how_it_ended
+from dynamodb_outbox.process.lifeline import Lifeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = ["Function", "FunctionProcess", "function_environment"]
+__all__ = ["Function", "FunctionProcess"]
 
-HEADER = struct.Struct("!I")
 _CLOSE_GRACE_S = 2.0
 
 
@@ -47,8 +47,8 @@ class Function(Protocol):
 class FunctionProcess:
     """The function `handler` (`module:attribute`, importable in the child), called as `attribute(event, context)`.
 
-    timeout_ms           an invocation that takes longer is ended by SIGKILL
-    init_timeout_ms      the same for importing the module (Lambda: 10 s)
+    timeout_ms           an invocation that takes longer is ended by SIGKILL (3 s, as Lambda's own default)
+    init_timeout_ms      the same for importing the module (10 s, as Lambda)
     name, memory_limit_in_mb   what the context says; the memory is not limited
     environment          the child's, in full; None: this process's own
 
@@ -60,10 +60,10 @@ class FunctionProcess:
         self,
         handler: str,
         *,
-        timeout_ms: int = 3_000,
-        init_timeout_ms: int = 10_000,
+        timeout_ms: int = FUNCTION_TIMEOUT_MS,
+        init_timeout_ms: int = FUNCTION_INIT_MS,
         name: str = "local-function",
-        memory_limit_in_mb: int = 128,
+        memory_limit_in_mb: int = FUNCTION_MEMORY_MB,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         module, _, attribute = handler.partition(":")
@@ -166,10 +166,8 @@ class FunctionProcess:
         assert self._socket is not None  # noqa: S101 -- set by _start, which every path here went through
         try:
             for frame in frames:
-                self._socket.settimeout(_remaining(deadline))
-                self._socket.sendall(HEADER.pack(len(frame)) + frame)
-            size = HEADER.unpack(_receive(self._socket, HEADER.size, deadline))[0]
-            reply: dict[str, Any] = json.loads(_receive(self._socket, size, deadline))
+                send_frame(self._socket, frame, deadline=deadline)
+            reply: dict[str, Any] = json.loads(receive_frame(self._socket, deadline=deadline))
         except TimeoutError:
             self._process_kill()
             return FunctionFailed("Sandbox.Timedout", f"{self._handler} took longer than {timeout_ms / 1000:g} s")
@@ -185,7 +183,7 @@ class FunctionProcess:
             self._process_kill()
             return "closed its connection"
         self._reap()
-        return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        return how_it_ended(code)
 
     def _process_kill(self) -> None:
         if self._process is not None:
@@ -203,48 +201,3 @@ class FunctionProcess:
         if self._lifeline is not None:
             self._lifeline.cut()
             self._lifeline = None
-
-
-def function_environment(
-    endpoint: str, account: str, *, region: str = "us-east-1", extra: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return this process's environment with AWS pointing at a local engine, and nowhere else.
-
-    Every AWS variable and every proxy setting of this process is left out; the configuration files are not read either.
-    `extra` is added last.
-    """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("AWS_") and not name.lower().endswith("_proxy")
-    }
-    return {
-        **kept,
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": account,
-        "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_REGION": region,
-        "AWS_DEFAULT_REGION": region,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        **(extra or {}),
-    }
-
-
-def _remaining(deadline: float) -> float:
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError
-    return seconds
-
-
-def _receive(connection: socket.socket, size: int, deadline: float) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        connection.settimeout(_remaining(deadline))
-        part = connection.recv(min(size - len(parts), 1 << 20))
-        if not part:
-            raise ConnectionResetError
-        parts += part
-    return bytes(parts)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import signal
 import socket
-import struct
 import sys
 import time
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.local.lifeline import end_with_parent
+from dynamodb_outbox.local.frames import receive_frame, send_frame
+from dynamodb_outbox.process.lifeline import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["LambdaContext", "main"]
-
-_HEADER = struct.Struct("!I")
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("handler", help="module:attribute")
     parser.add_argument("--socket", type=int, required=True, help="file descriptor of the connection")
     parser.add_argument("--lifeline", type=int, required=True, help="file descriptor that ends with the parent")
-    parser.add_argument("--name", default="local-function")
-    parser.add_argument("--memory", default="128")
+    parser.add_argument("--name", required=True, help="what the context says")
+    parser.add_argument("--memory", required=True, metavar="MB", help="what the context says")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -74,10 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _send(connection, loaded)
             return 1
         _send(connection, {"ready": True})
-        while (head := _frame(connection)) is not None and (event := _frame(connection)) is not None:
-            invocation = json.loads(head)
-            context = LambdaContext(options.name, invocation["request_id"], options.memory, invocation["deadline"])
-            _send(connection, _run(loaded, json.loads(event), context))
+        with contextlib.suppress(ConnectionError):  # the parent has closed the connection: no more work
+            while True:
+                invocation, event = (json.loads(receive_frame(connection)) for _ in range(2))
+                context = LambdaContext(options.name, invocation["request_id"], options.memory, invocation["deadline"])
+                _send(connection, _run(loaded, event, context))
     return 0
 
 
@@ -118,24 +118,7 @@ def _error(kind: str, message: str) -> dict[str, Any]:
 
 
 def _send(connection: socket.socket, reply: dict[str, Any]) -> None:
-    frame = json.dumps(reply).encode()
-    connection.sendall(_HEADER.pack(len(frame)) + frame)
-
-
-def _frame(connection: socket.socket) -> bytes | None:
-    """Read one frame; None when the parent closed the connection."""
-    header = _receive(connection, _HEADER.size)
-    return None if header is None else _receive(connection, _HEADER.unpack(header)[0])
-
-
-def _receive(connection: socket.socket, size: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(min(size - len(parts), 1 << 20))
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)
+    send_frame(connection, json.dumps(reply).encode())
 
 
 if __name__ == "__main__":

@@ -19,31 +19,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.eventsource.answers import Answer, Reported, Responded, reported_failures
+from dynamodb_outbox.core.limits import RECEIVE_MESSAGES
 from dynamodb_outbox.errors import ConfigurationError, OutboxError
 from dynamodb_outbox.local.client import REGION, local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
-from dynamodb_outbox.local.journal import Journal
+from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.local.function import Function
-    from dynamodb_outbox.local.stop import StopFlag
     from dynamodb_outbox.ports import Clock
+    from dynamodb_outbox.process.stop import StopFlag
 
 __all__ = ["QueueRefused", "QueueSource", "QueueUnavailable", "lambda_record", "main"]
 
 _log = logging.getLogger(__name__)
 
-MAX_BATCH = 10  # [BC] messages of one ReceiveMessage
 _WAIT_S = 1
 _UNAVAILABLE_PAUSE_S = 0.5
-_SERVER_ERROR = 500
 
 
 class QueueRefused(OutboxError):
@@ -82,7 +80,7 @@ class SqsClient(Protocol):
 class QueueSource:
     """Drives `function` from the queue at `url` until `stop` is set.
 
-    batch_size                   messages of one invocation, 1 to 10
+    batch_size                   messages of one invocation, 1 to 10 (one ReceiveMessage)
     report_batch_item_failures   read `batchItemFailures` from the answer (FunctionResponseTypes)
     deliveries                   gets an entry for each message before it is handed over: messageId, body, received_ms
     journal                      gets an entry for each thing that happens
@@ -95,7 +93,7 @@ class QueueSource:
     arn: str
     function: Function
     stop: StopFlag
-    batch_size: int = MAX_BATCH
+    batch_size: int = RECEIVE_MESSAGES
     report_batch_item_failures: bool = True
     region: str = REGION
     deliveries: Journal = field(default_factory=lambda: Journal(None))
@@ -104,8 +102,8 @@ class QueueSource:
     _outage: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch_size <= MAX_BATCH:
-            raise ConfigurationError(f"QueueSource(batch_size={self.batch_size}): 1 to {MAX_BATCH}.")
+        if not 1 <= self.batch_size <= RECEIVE_MESSAGES:
+            raise ConfigurationError(f"QueueSource(batch_size={self.batch_size}): 1 to {RECEIVE_MESSAGES}.")
 
     def run(self) -> None:
         """Receive and invoke until stopped. A queue that cannot be reached is tried again for ever.
@@ -170,17 +168,7 @@ class QueueSource:
             self._say("not_deleted", messageId=messages[int(failure["Id"])]["MessageId"], code=failure.get("Code"))
 
     def _call(self, operation: Any, **request: Any) -> Any:
-        try:
-            return operation(QueueUrl=self.url, **request)
-        except ClientError as error:
-            details = error.response.get("Error", {})
-            code, message = str(details.get("Code", "")), str(details.get("Message", ""))
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if "Throttl" in code or status >= _SERVER_ERROR:
-                raise QueueUnavailable(f"{code}: {message}") from error
-            raise QueueRefused(self.url, code, message) from error
-        except BotoCoreError as error:
-            raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
+        return _called(self.url, operation, QueueUrl=self.url, **request)
 
     def _say(self, event: str, **facts: Any) -> None:
         self.journal.write(event=event, at_ms=self.clock.now_ms(), **facts)
@@ -216,7 +204,6 @@ def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run as a program; return its exit status: 0 when it was asked to stop."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     return run_until_stopped(options, lambda stop: _run(options, stop))
 
 
@@ -243,21 +230,25 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
 
 
 def _find(sqs: Any, queue: str) -> tuple[str, str]:
-    try:
-        url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
-        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-    except ClientError as error:
-        details = error.response.get("Error", {})
-        raise QueueRefused(queue, str(details.get("Code", "")), str(details.get("Message", ""))) from None
-    except BotoCoreError as error:
-        raise QueueUnavailable(str(error)) from None
+    url = _called(queue, sqs.get_queue_url, QueueName=queue)["QueueUrl"]
+    answer = _called(queue, sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["QueueArn"])
     return str(url), str(answer["Attributes"]["QueueArn"])
+
+
+def _called(queue: str, operation: Any, **request: Any) -> Any:
+    try:
+        return operation(**request)
+    except TRANSPORT as error:
+        what = said(error)
+        if may_pass(error):
+            raise QueueUnavailable(str(what)) from error
+        raise QueueRefused(queue, what.code, what.message) from error
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = common_arguments("dynamodb_outbox.local.queue", "Run a function on an SQS queue, as Lambda does.")
     parser.add_argument("--queue", required=True, help="its name")
-    parser.add_argument("--batch-size", type=int, default=MAX_BATCH, metavar="N", help="1 to 10")
+    parser.add_argument("--batch-size", type=int, default=RECEIVE_MESSAGES, metavar="N", help="1 to %(default)s")
     parser.add_argument("--ignore-batch-item-failures", action="store_true")
     parser.add_argument("--deliveries", type=Path, metavar="FILE", help="append a JSON line for each message received")
     return parser

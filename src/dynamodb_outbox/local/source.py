@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, StreamUnavailable, stream_arn
+from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, stream_arn
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
@@ -28,24 +28,25 @@ from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.eventsource.lineage import readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
+from dynamodb_outbox.errors import StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
-from dynamodb_outbox.local.journal import Journal
+from dynamodb_outbox.process.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from dynamodb_outbox.local.function import Function
-    from dynamodb_outbox.local.stop import StopFlag
     from dynamodb_outbox.ports import Clock, Entropy
+    from dynamodb_outbox.process.stop import StopFlag
 
 __all__ = ["EventSource", "main"]
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_POLL_INTERVAL_MS = 100  # Lambda polls 4 times a second [DDG]; locally somebody is waiting
+DEFAULT_POLL_INTERVAL_MS = 100  # ours: Lambda polls 4 times a second [DDG], locally somebody is waiting
 _UNAVAILABLE_PAUSE_MS = 500
 _ALIVE_EVERY_MS = 10_000
 
@@ -228,7 +229,6 @@ class EventSource:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run as a program; return its exit status: 0 when it was asked to stop."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     return run_until_stopped(options, lambda stop: _run(options, stop))
 
 

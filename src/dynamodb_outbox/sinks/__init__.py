@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 
-__all__ = ["EventBridge"]
+__all__ = ["EventBridge", "SinkLimits"]

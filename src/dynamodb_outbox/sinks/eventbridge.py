@@ -13,20 +13,26 @@ consistent with itself.
 from __future__ import annotations
 
 import re
-import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.config import Config
 
-from dynamodb_outbox.core.codec.envelope import ENVELOPES, cloudevent, raw
+from dynamodb_outbox.core.codec.envelope import ENVELOPES, cloudevent, raw, source_fault
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
-from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENT_TYPE_LENGTH, EVENTBRIDGE, SinkLimits
+from dynamodb_outbox.core.limits import (
+    EVENT_BUS_NAME,
+    EVENT_DETAIL_LEVELS,
+    EVENT_TIME_BYTES,
+    EVENT_TYPE_LENGTH,
+    EVENTBRIDGE,
+    SinkLimits,
+)
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
-from dynamodb_outbox.core.timing import longest_call_ms
 from dynamodb_outbox.errors import ConfigurationError, InvalidEvent
-from dynamodb_outbox.sinks.failures import COMMON_CODES, classify
+from dynamodb_outbox.sdk.clients import OwnClient
+from dynamodb_outbox.sdk.errors import TRANSPORT
+from dynamodb_outbox.sinks.failures import classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,11 +58,7 @@ ENTRY_CODES: Mapping[str, Kind] = MappingProxyType(
 )
 """Codes of single entries. One that is not here is taken for transient: it is held, and never parked."""
 
-_LEVELS = 1000  # [EBG] of nesting in Detail
-_TIME_BYTES = 14  # [EBG] what Time counts in an entry's size
-_BUS = re.compile(
-    r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]+", re.ASCII
-)  # [BC]
+_BUS = re.compile(EVENT_BUS_NAME, re.ASCII)
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = b"0" * 19  # of digits: int64 has at most 19, so less cannot be too wide
 
@@ -97,9 +99,7 @@ class EventBridge:
         self.limits = limits
         self._envelope = ENVELOPES[envelope] if isinstance(envelope, str) else envelope
         self._resources = resources
-        self._timeout_s = timeout_s
-        self._client = client
-        self._making = threading.Lock()
+        self._client = OwnClient("events", _own_config(timeout_s), client)
 
     def __repr__(self) -> str:
         return f"EventBridge({self.bus!r})"
@@ -107,9 +107,7 @@ class EventBridge:
     @property
     def request_ms(self) -> int:
         """The longest time that one request may take, in milliseconds."""
-        if self._client is None:
-            return int(self._timeout_s * 1000)
-        return longest_call_ms(self._client.meta.config)
+        return self._client.call_ms
 
     def prepare(self, event: Event) -> Prepared | Fault:
         """Turn an event into an entry of PutEvents, or say why the bus could never accept it. Sends nothing."""
@@ -121,9 +119,9 @@ class EventBridge:
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one PutEvents request and report on each."""
         try:
-            answer = self._events().put_events(Entries=list(entries))
-        except (BotoCoreError, ClientError, ResponseParserError) as error:
-            return RequestFailed(classify(error, COMMON_CODES))
+            answer = self._client.get().put_events(Entries=list(entries))
+        except (*TRANSPORT, ConfigurationError) as error:
+            return RequestFailed(classify(error))
         results = tuple(map(_result, answer.get("Entries", ())))
         refused = sum(fault is not None for fault in results)
         if answer.get("FailedEntryCount", refused) != refused:
@@ -137,7 +135,7 @@ class EventBridge:
         resources = self._resources_of(event)
         try:
             content = detail.encode("utf-8")
-            size = _TIME_BYTES + len(content) + sum(map(_utf8_length, (event.source, event.type, *resources)))
+            size = EVENT_TIME_BYTES + len(content) + sum(map(_utf8_length, (event.source, event.type, *resources)))
         except UnicodeEncodeError:
             raise _Refused("NotUtf8", "a text of the event has no form in UTF-8") from None
         if size > self.limits.entry_bytes:
@@ -177,28 +175,15 @@ class EventBridge:
             raise _Refused("ResourcesFailed", "the resources function returned something that is not text")
         return resources
 
-    def _events(self) -> Any:
-        if self._client is None:
-            with self._making:
-                if self._client is None:
-                    self._client = _own_client(self._timeout_s)
-        return self._client
 
-
-def _own_client(timeout_s: float) -> Any:
-    import boto3  # noqa: PLC0415 -- only a sink without a client needs it
-    from botocore.config import Config  # noqa: PLC0415
-
+def _own_config(timeout_s: float) -> Config:
     connect_s = min(1.0, timeout_s / 3)
-    return boto3.client(
-        "events",
-        config=Config(
-            connect_timeout=connect_s,
-            read_timeout=timeout_s - connect_s,
-            retries={"mode": "standard", "total_max_attempts": 1},
-            max_pool_connections=64,
-            tcp_keepalive=True,
-        ),
+    return Config(
+        connect_timeout=connect_s,
+        read_timeout=timeout_s - connect_s,
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=64,
+        tcp_keepalive=True,
     )
 
 
@@ -212,24 +197,27 @@ class _Refused(Exception):
 
 
 def _check_names(event: Event) -> None:
-    if not 0 < len(event.source) <= EVENT_SOURCE_LENGTH or event.source.startswith("aws."):
-        raise _Refused("SourceNotAllowed", f"1 to {EVENT_SOURCE_LENGTH} characters that do not start with 'aws.'")
+    if (fault := source_fault(event.source)) is not None:
+        raise _Refused("SourceNotAllowed", fault)
     if not 0 < len(event.type) <= EVENT_TYPE_LENGTH:
         raise _Refused("TypeTooLong", f"1 to {EVENT_TYPE_LENGTH} characters, not {len(event.type)}")
 
 
 def _check_detail(detail: str, content: bytes) -> None:
     """Look closely only at text that could break a rule: scans of its bytes are far cheaper than a parse."""
-    if content.count(b"{") + content.count(b"[") <= _LEVELS and _LONG_RUN not in content.translate(_DIGITS_AS_ZERO):
+    if content.count(b"{") + content.count(b"[") <= EVENT_DETAIL_LEVELS and _LONG_RUN not in content.translate(
+        _DIGITS_AS_ZERO
+    ):
         return
     try:
         shape = examine(detail)
     except JsonFault as fault:
         raise _Refused("DetailNotJson", str(fault)) from None
-    if shape.depth > _LEVELS:
-        raise _Refused("NestedTooDeeply", f"{shape.depth:,} levels, of which the bus takes {_LEVELS:,}")
-    if shape.wide_integer is not None:
-        raise _Refused("IntegerTooWide", f"{shape.wide_integer} does not fit 64 bits; publish it as text")
+    if shape.depth > EVENT_DETAIL_LEVELS:
+        raise _Refused("NestedTooDeeply", f"{shape.depth:,} levels, of which the bus takes {EVENT_DETAIL_LEVELS:,}")
+    if shape.wide_integer_at is not None:
+        where = f"at character {shape.wide_integer_at:,} of Detail"
+        raise _Refused("IntegerTooWide", f"an integer {where} does not fit 64 bits; publish it as text")
 
 
 def _result(result: Mapping[str, Any]) -> Fault | None:

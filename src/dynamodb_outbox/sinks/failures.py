@@ -9,9 +9,6 @@ what could have been delivered.
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING
-
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -21,77 +18,40 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from dynamodb_outbox.core import error_codes
 from dynamodb_outbox.core.relay.outcome import Fault, Kind
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.sdk.errors import said
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["classify"]
 
-__all__ = ["COMMON_CODES", "classify"]
-
-_SERVER_ERROR = 500
-_TOO_MANY = 429
 _TOO_LARGE = 413
-
-COMMON_CODES: Mapping[str, Kind] = MappingProxyType(
-    {
-        # [BC] what botocore's own retry modes take for throttling or passing trouble
-        "BandwidthLimitExceeded": Kind.TRANSIENT,
-        "EC2ThrottledException": Kind.TRANSIENT,
-        "InternalException": Kind.TRANSIENT,
-        "InternalFailure": Kind.TRANSIENT,
-        "InternalServerError": Kind.TRANSIENT,
-        "LimitExceededException": Kind.TRANSIENT,
-        "PriorRequestNotComplete": Kind.TRANSIENT,
-        "ProvisionedThroughputExceededException": Kind.TRANSIENT,
-        "RequestLimitExceeded": Kind.TRANSIENT,
-        "RequestThrottled": Kind.TRANSIENT,
-        "RequestThrottledException": Kind.TRANSIENT,
-        "RequestTimeout": Kind.TRANSIENT,
-        "RequestTimeoutException": Kind.TRANSIENT,
-        "ServiceUnavailable": Kind.TRANSIENT,
-        "SlowDown": Kind.TRANSIENT,
-        "ThrottledException": Kind.TRANSIENT,
-        "Throttling": Kind.TRANSIENT,
-        "ThrottlingException": Kind.TRANSIENT,
-        "TooManyRequestsException": Kind.TRANSIENT,
-        # a request that can never pass as it is
-        "RequestEntityTooLarge": Kind.CONTENT,
-        "RequestEntityTooLargeException": Kind.CONTENT,
-        "SerializationException": Kind.CONTENT,
-        "ValidationError": Kind.CONTENT,
-        "ValidationException": Kind.CONTENT,
-    }
-)
-"""Codes of error answers to a whole request, that mean the same for every bus."""
+_CONTENT: frozenset[str] = frozenset(
+    (
+        "RequestEntityTooLarge", "RequestEntityTooLargeException", "SerializationException", "ValidationError",
+        "ValidationException",
+    )
+)  # fmt: skip
+"""Codes of a request that can never pass as it is, whatever the bus."""
 
 
-def classify(error: Exception, codes: Mapping[str, Kind] = COMMON_CODES) -> Fault:
-    """Return the fault that a botocore exception stands for; `codes` are those of error answers.
-
-    Raises the exception itself when it is not one of botocore's.
-    """
-    name = type(error).__name__
+def classify(error: Exception) -> Fault:
+    """Return the fault that an exception of the SDK stands for. Raises the exception itself when it is none of its."""
+    code, reason, status = said(error)
     if isinstance(error, ClientError):
-        return _answered(error, codes)
+        return Fault(_kind(code, status), code, reason)
     if isinstance(error, ParamValidationError):
-        return Fault(Kind.CONTENT, name, "the request does not fit the bus's own model")
+        return Fault(Kind.CONTENT, code, "the request does not fit the bus's own model")
     if isinstance(error, ConnectionError):
-        return Fault(Kind.TRANSIENT, name, str(error))
+        return Fault(Kind.TRANSIENT, code, reason)
     if isinstance(error, (HTTPClientError, ResponseParserError)):
-        return Fault(Kind.UNKNOWN, name, str(error))
-    if isinstance(error, BotoCoreError):
-        return Fault(Kind.TARGET, name, str(error))
+        return Fault(Kind.UNKNOWN, code, reason)
+    if isinstance(error, (BotoCoreError, ConfigurationError)):
+        return Fault(Kind.TARGET, code, reason)
     raise error
 
 
-def _answered(error: ClientError, codes: Mapping[str, Kind]) -> Fault:
-    answer = error.response
-    code = str(answer.get("Error", {}).get("Code", "Unknown"))
-    reason = str(answer.get("Error", {}).get("Message", ""))
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    kind = codes.get(code)
-    if kind is None and status == _TOO_LARGE:
-        kind = Kind.CONTENT
-    if kind is None:
-        kind = Kind.TRANSIENT if status >= _SERVER_ERROR or status == _TOO_MANY else Kind.TARGET
-    return Fault(kind, code, reason)
+def _kind(code: str, status: int) -> Kind:
+    if code in _CONTENT or status == _TOO_LARGE:
+        return Kind.CONTENT
+    return Kind.TRANSIENT if error_codes.may_pass(code, status) else Kind.TARGET

@@ -20,6 +20,8 @@ from json.encoder import encode_basestring as _quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import has_utf8_form
+from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH
 from dynamodb_outbox.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ __all__ = [
     "parse_rfc3339",
     "raw",
     "rfc3339",
+    "source_fault",
 ]
 
 Envelope = Callable[["Event"], str]
@@ -50,8 +53,10 @@ RESERVED_ATTRIBUTES = frozenset(
 
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 _RFC3339 = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9])(?:\.([0-9]+))?"
+    r"([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
+_USUAL_LENGTH = len("2026-01-31T12:00:00.000000Z")
 
 
 def cloudevent(event: Event) -> str:
@@ -107,6 +112,13 @@ def attribute_fault(name: object, value: object) -> str | None:
     return None
 
 
+def source_fault(source: object) -> str | None:
+    """Say what is wrong with an event's source, None when nothing is: EventBridge has its own rule for `Source`."""
+    if not isinstance(source, str) or not 1 <= len(source) <= EVENT_SOURCE_LENGTH or source.startswith("aws."):
+        return f"1 to {EVENT_SOURCE_LENGTH} characters, not starting with 'aws.', which EventBridge keeps for itself."
+    return None if has_utf8_form(source) else "it has a lone surrogate and so no form in UTF-8."
+
+
 def rfc3339(time: datetime) -> str:
     """Return an aware datetime as RFC 3339 text in UTC, ending in Z. Raises InvalidEvent when it has no zone."""
     if time.tzinfo is not timezone.utc:
@@ -121,10 +133,12 @@ def parse_rfc3339(text: str) -> datetime:
 
     Raises ValueError when the text is not of that form or names a moment that does not exist.
     """
-    # Not datetime.fromisoformat alone: before Python 3.11 it knows neither Z nor any number of fraction digits.
+    # Not datetime.fromisoformat alone: what it takes beyond RFC 3339, and short of it, differs between Pythons.
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f"not RFC 3339: {text!r}")
+    if len(text) == _USUAL_LENGTH and text[-1] == "Z":  # the writer's own form: six digits, in UTC
+        return datetime.fromisoformat(text[:-1] + "+00:00")
     date, clock, fraction, zone = match.groups()
     offset = "+00:00" if zone in "Zz" else zone
     moment = datetime.fromisoformat(f"{date}T{clock}.{fraction or '0':0<6.6}{offset}")

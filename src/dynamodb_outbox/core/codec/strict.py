@@ -46,14 +46,13 @@ class JsonFault(ValueError):
 
 @dataclass(frozen=True)
 class JsonShape:
-    """What was found: whether the value is an object, how deep it nests (0 for a scalar), and the first wide integer.
+    """What was found: how deep the value nests (0 for a scalar), and where the first integer beyond 64 bits stands.
 
-    `wide_integer` is the text of the first integer that does not fit 64 bits, shortened, None when all fit.
+    `wide_integer_at` is the position of its first character in the text, None when all integers fit.
     """
 
-    is_object: bool
     depth: int
-    wide_integer: str | None
+    wide_integer_at: int | None
 
 
 def examine(text: str) -> JsonShape:
@@ -149,7 +148,7 @@ class _Walk:
         self.at = 0
         self.names: list[set[str] | None] = []
         self.depth = 0
-        self.wide: str | None = None
+        self.wide_at: int | None = None
         self.expected = _VALUE
 
     def run(self) -> JsonShape:
@@ -165,7 +164,7 @@ class _Walk:
                 self.name(token["string"])
             elif self.expected in (_VALUE, _VALUE_OR_END):
                 if token["number"] is not None and token["broken"] is None and token["power"] is None:
-                    self.integer(token["number"])
+                    self.integer(token["number"], token.start("number"))
                 self.value_ends()
             else:
                 raise self.fault(f"an unexpected {kind}")
@@ -173,7 +172,7 @@ class _Walk:
         space = _SPACE.match(self.text, self.at)
         if space is None or space.end() != len(self.text):
             raise self.fault("something follows the value")
-        return JsonShape(self.text.lstrip(" \t\n\r").startswith("{"), self.depth, self.wide)
+        return JsonShape(self.depth, self.wide_at)
 
     def mark(self, mark: str) -> None:
         expected = self.expected
@@ -207,9 +206,9 @@ class _Walk:
             seen.add(name)
         self.expected = _COLON
 
-    def integer(self, digits: str) -> None:
-        if self.wide is None and (len(digits) > _INT64_DIGITS or not INT64_MIN <= int(digits) <= INT64_MAX):
-            self.wide = digits if len(digits) <= 2 * _INT64_DIGITS else f"{digits[:_INT64_DIGITS]}..."
+    def integer(self, digits: str, at: int) -> None:
+        if self.wide_at is None and (len(digits) > _INT64_DIGITS or not INT64_MIN <= int(digits) <= INT64_MAX):
+            self.wide_at = at
 
     def value_ends(self) -> None:
         self.expected = _COMMA_OR_END if self.names else _END

@@ -22,16 +22,18 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.limits import NESTING_LEVELS, NUMBER_DIGITS
+from dynamodb_outbox.core.limits import (
+    NESTING_LEVELS,
+    NUMBER_DIGITS,
+    NUMBER_LARGEST_EXPONENT,
+    NUMBER_SMALLEST_EXPONENT,
+)
 from dynamodb_outbox.errors import InvalidValue
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
 
 __all__ = ["deserialize", "deserialize_item", "serialize", "serialize_item"]
-
-_LARGEST_EXPONENT = 125  # 9.99...E+125 is the largest number [DDG]
-_SMALLEST_EXPONENT = -130  # 1E-130 is the smallest positive one [DDG]
 
 _ADVICE = {
     "float": "a float is a binary fraction and would not keep its decimal digits; use Decimal('1.1') or text.",
@@ -132,7 +134,7 @@ def _number(value: Decimal, path: str) -> str:
             path,
             f"has {len(significant)} significant digits and DynamoDB keeps {NUMBER_DIGITS}; round it, or use text.",
         )
-    if significant and not _SMALLEST_EXPONENT <= value.adjusted() <= _LARGEST_EXPONENT:
+    if significant and not NUMBER_SMALLEST_EXPONENT <= value.adjusted() <= NUMBER_LARGEST_EXPONENT:
         raise InvalidValue(path, "is outside DynamoDB's range of 1E-130 to 9.99E+125; use text.")
     return _digits(value, significant)
 

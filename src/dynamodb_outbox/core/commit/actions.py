@@ -76,7 +76,7 @@ def target_of(verb: str, table: str, key: Mapping[str, Any], layout: Layout, *, 
         raise InvalidAction(
             label, f"the key has {', '.join(extra)} too; only {names[0]!r} and {names[1]!r} belong there."
         )
-    pk, sk = key[layout.pk], key[layout.sk]
+    pk, sk = (str.__str__(key[name]) for name in names)
     for text, prefix in ((sk, layout.prefix), (pk, layout.guard_prefix), (pk, layout.inbox_prefix)):
         if text.startswith(prefix):
             raise ReservedName(label, prefix)

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import flag, whole
 from dynamodb_outbox.core.commit.expressions import Expression, all_of
+from dynamodb_outbox.core.limits import NUMBER_DIGITS
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["VERSION_NAME", "Requirement", "condition_of", "next_version", "whole_version"]
+__all__ = ["VERSION_NAME", "Requirement", "condition_of", "next_version", "requirement_of", "whole_version"]
 
 VERSION_NAME = "#ob_version"
 _VERSION_VALUE = ":ob_version"
 _KEY_NAME = "#ob_pk"
+_LAST_VERSION = 10**NUMBER_DIGITS - 2  # the next one must be a number that DynamoDB stores, too
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,26 @@ class Requirement:
         return self.if_absent or self.if_exists or self.if_version is not None or self.condition is not None
 
 
+def requirement_of(
+    action: str, if_absent: object, if_exists: object, if_version: object, condition: Expression | None
+) -> Requirement:
+    """Return the condition arguments of one action, checked. Raises InvalidAction."""
+    return Requirement(
+        flag(if_absent, lambda reason: InvalidAction(action, f"if_absent= {reason}")),
+        flag(if_exists, lambda reason: InvalidAction(action, f"if_exists= {reason}")),
+        whole_version(if_version, action),
+        condition,
+    )
+
+
 def whole_version(value: object, action: str) -> int | None:
     """Return `if_version=` as an int: a Decimal, as boto3 reads it, counts too. Raises InvalidAction."""
     if value is None:
         return None
-    if isinstance(value, Decimal) and value.is_finite() and value == int(value):
+    # The size first: an int made of Decimal("1E+999999999") would take all memory there is.
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < NUMBER_DIGITS and value == int(value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidAction(action, f"if_version={value!r}: a whole number from 0 is needed.")
-    return value
+    return whole(value, lambda reason: InvalidAction(action, f"if_version= {reason}"), least=0, most=_LAST_VERSION)
 
 
 def condition_of(requirement: Requirement, layout: Layout, action: str) -> Expression | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
-from types import MappingProxyType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import mapping, text
 from dynamodb_outbox.core.codec.envelope import attribute_fault, cloudevent
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.codec.size import text_bytes
@@ -36,21 +37,17 @@ def new_event(
     layout: Layout,
 ) -> Event:
     """Return the event with its data fixed as text. Raises InvalidEvent, and InvalidValue with the path in the data."""
-    _check_text("type", type)
-    if len(type) > EVENT_TYPE_LENGTH:
-        raise InvalidEvent("type", f"has {len(type)} characters; EventBridge takes {EVENT_TYPE_LENGTH} at most.")
-    if subject is not None:
-        _check_text("subject", subject)
-    if key is not None:
-        _check_key(key, layout)
+    kind = _text("type", type)
+    if len(kind) > EVENT_TYPE_LENGTH:
+        raise InvalidEvent("type", f"has {len(kind)} characters; EventBridge takes {EVENT_TYPE_LENGTH} at most.")
     return Event(
         id=id,
-        type=type,
+        type=kind,
         source=source,
         payload=dump_payload(data),
         time=_utc(time),
-        key=key,
-        subject=subject,
+        key=None if key is None else _key(key, layout),
+        subject=None if subject is None else _text("subject", subject),
         attributes=_attributes(attributes),
     )
 
@@ -99,31 +96,37 @@ def check_event_size(event: Event, limit: int) -> None:
         raise EventTooLarge(f"event {event.type!r} ({event.id})", size, limit, "bytes", advice)
 
 
-def _check_key(key: str, layout: Layout) -> None:
-    _check_text("key", key)
-    if text_bytes(key) > PARTITION_KEY_BYTES:
-        raise InvalidEvent("key", f"has {text_bytes(key)} bytes; a partition key takes {PARTITION_KEY_BYTES} at most.")
+def _text(field: str, value: object) -> str:
+    return text(value, partial(InvalidEvent, field))
+
+
+def _key(key: object, layout: Layout) -> str:
+    checked = text(key, partial(InvalidEvent, "key"), most_bytes=PARTITION_KEY_BYTES)
     for prefix in (layout.guard_prefix, layout.inbox_prefix):
-        if key.startswith(prefix):
+        if checked.startswith(prefix):
             raise InvalidEvent("key", f"starts with {prefix!r}, which belongs to the library's own items.")
-
-
-def _check_text(field: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidEvent(field, f"is {value!r}; text that is not empty is needed.")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise InvalidEvent(field, f"is {value!r}, which has a lone surrogate: no form in UTF-8.")
+    return checked
 
 
 def _utc(time: object) -> datetime:
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise InvalidEvent("time", f"is {time!r}; a datetime with a time zone is needed: datetime.now(timezone.utc).")
-    return time.astimezone(timezone.utc)
+    try:
+        utc = time.astimezone(timezone.utc)
+    except OverflowError:
+        raise InvalidEvent("time", f"is {time!r}, which in UTC is outside the years 1 to 9999.") from None
+    if type(utc) is datetime:
+        return utc
+    # A subclass may write itself in another way, with more digits.
+    return datetime(
+        utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=timezone.utc
+    )
 
 
-def _attributes(attributes: Mapping[str, str] | None) -> Mapping[str, str]:
-    for name, value in (attributes or {}).items():
+def _attributes(attributes: object) -> dict[str, str]:
+    checked = {}
+    for name, value in mapping(attributes, partial(InvalidEvent, "attributes")).items():
         if (fault := attribute_fault(name, value)) is not None:
             raise InvalidEvent("attributes", fault)
-        _check_text(f"attributes[{name!r}]", value)
-    return MappingProxyType(dict(attributes or {}))
+        checked[str.__str__(name)] = _text(f"attributes[{name!r}]", value)
+    return checked

@@ -3,14 +3,19 @@
 Placeholders that start with `#ob_` and `:ob_` are the library's own, so that its conditions can stand beside a caller's
 in one request. A caller's text is taken as it is, but for its placeholders: each one used must be given and each one
 given must be used. DynamoDB would refuse the request otherwise, without saying which action of the transaction it was.
+
+Its parentheses must match, each opened before it is closed: `a) OR (b`, put into a pair of parentheses beside another
+requirement, would undo that requirement. Counting them is enough, for the language has no literals and no comments that
+could hold one: every value and every odd name stands behind a placeholder.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import mapping, text
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.errors import InvalidAction
 
@@ -19,8 +24,17 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.values import AttributeValue
 
-__all__ = ["Expression", "Placeholders", "all_of", "check_placeholders", "part", "placeholders_of"]
+__all__ = [
+    "Expression",
+    "Placeholders",
+    "all_of",
+    "check_parentheses",
+    "check_placeholders",
+    "part",
+    "placeholders_of",
+]
 
+_PARENTHESIS = re.compile(r"[()]")
 _PLACEHOLDER = re.compile(r"[#:][A-Za-z0-9_]+")
 _OURS = ("#ob_", ":ob_")
 
@@ -42,10 +56,12 @@ class Placeholders:
     values: Mapping[str, AttributeValue] = field(default_factory=dict)
 
 
-def placeholders_of(names: Mapping[Any, Any] | None, values: Mapping[Any, Any] | None, action: str) -> Placeholders:
+def placeholders_of(names: object, values: object, action: str) -> Placeholders:
     """Return `names=` and `values=` of a call in wire form. Raises InvalidAction, InvalidValue."""
+    names = mapping(names, lambda reason: InvalidAction(action, f"names= {reason}"))
+    values = mapping(values, lambda reason: InvalidAction(action, f"values= {reason}"))
     for mark, given in (("#", names), (":", values)):
-        for name in given or ():
+        for name in given:
             if not isinstance(name, str) or not name.startswith(mark) or not _PLACEHOLDER.fullmatch(name):
                 what = "names" if mark == "#" else "values"
                 raise InvalidAction(action, f"{what}= has {name!r}; a placeholder looks like {mark}status.")
@@ -53,11 +69,9 @@ def placeholders_of(names: Mapping[Any, Any] | None, values: Mapping[Any, Any] |
                 raise InvalidAction(
                     action, f"{name!r}: placeholders that start with {name[:4]!r} are the library's own."
                 )
-    for name, attribute in (names or {}).items():
-        if not isinstance(attribute, str) or not attribute:
-            raise InvalidAction(action, f"names[{name!r}] is {attribute!r}; the name of an attribute is needed.")
     return Placeholders(
-        dict(names or {}), {name: serialize(value, f"values[{name!r}]") for name, value in (values or {}).items()}
+        {str.__str__(name): _attribute(name, attribute, action) for name, attribute in names.items()},
+        {str.__str__(name): serialize(value, f"values[{name!r}]") for name, value in values.items()},
     )
 
 
@@ -89,6 +103,21 @@ def all_of(ours: Sequence[Expression], callers: Expression | None) -> Expression
     return Expression(" AND ".join(texts), names, values)
 
 
+def check_parentheses(expression: str, argument: str, action: str) -> None:
+    """Raise InvalidAction unless each parenthesis that is opened is closed, and none before it is opened."""
+    depth = 0
+    for mark in _PARENTHESIS.findall(expression):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            break
+    if depth:
+        raise InvalidAction(action, f"{argument}= is {expression!r}; its parentheses do not match.")
+
+
+def _attribute(name: str, attribute: object, action: str) -> str:
+    return text(attribute, lambda reason: InvalidAction(action, f"names[{name!r}], the name of an attribute, {reason}"))
+
+
 def _enclosed(text: str) -> bool:
     """Whether the first character opens a pair of parentheses that the last one closes."""
     if not text.startswith("("):
@@ -101,11 +130,18 @@ def _enclosed(text: str) -> bool:
     return False
 
 
-def part(text: str, given: Placeholders) -> Expression:
-    """Return a caller's text as an expression, with those of the placeholders that it uses."""
-    used = set(_PLACEHOLDER.findall(text))
+def part(given_text: object, given: Placeholders, argument: str, action: str) -> Expression:
+    """Return a caller's text as an expression, with those of the placeholders that it uses.
+
+    `argument` names it in errors. Raises InvalidAction for what is no text, or text that is not whole by itself.
+    """
+    plain = text(given_text, lambda reason: InvalidAction(action, f"{argument}= {reason}"))
+    if not plain.strip():
+        raise InvalidAction(action, f"{argument}= is blank text; leave it out if nothing is meant.")
+    check_parentheses(plain, argument, action)
+    used = set(_PLACEHOLDER.findall(plain))
     return Expression(
-        text,
+        plain,
         {name: attribute for name, attribute in given.names.items() if name in used},
         {name: value for name, value in given.values.items() if name in used},
     )

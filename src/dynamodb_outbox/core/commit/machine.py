@@ -46,6 +46,7 @@ from dynamodb_outbox.core.commit.commands import Command, Done, Fail, Read, Send
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.commit.verdicts import cancellation, guard_verdict, held, own_item_stood, retryable
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS
+from dynamodb_outbox.core.timing import full_jitter_ms
 from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, OutboxError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class CommitMachine:
 
     def _wait(self, now_ms: int, unit: float) -> Wait | None:
         """Return a pause with full jitter, None when it would not end within the time."""
-        pause_ms = int(unit * min(_LONGEST_PAUSE_MS, _FIRST_PAUSE_MS << min(self._pauses, 10)))
+        pause_ms = full_jitter_ms(_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS, self._pauses, unit)
         self._pauses += 1
         if now_ms + pause_ms >= self._deadline_ms:
             return None

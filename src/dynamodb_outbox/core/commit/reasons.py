@@ -13,6 +13,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from dynamodb_outbox.core.error_codes import CONFLICTS, THROTTLING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -33,16 +35,9 @@ CANCELLATION: Mapping[str, ReasonClass] = MappingProxyType(
 """Codes in CancellationReasons [BC]. `None` stands at actions that are not at fault."""
 
 REQUEST: Mapping[str, ReasonClass] = MappingProxyType(
-    {
-        "ProvisionedThroughputExceededException": "throttle",
-        "RequestLimitExceeded": "throttle",
-        "ThrottlingException": "throttle",
-        "Throttling": "throttle",
-        "TransactionConflictException": "conflict",
-        "ReplicatedWriteConflictException": "conflict",
-    }
+    {**dict.fromkeys(THROTTLING, "throttle"), **dict.fromkeys(CONFLICTS, "conflict")}
 )
-"""Error codes of a whole request that refuse it without a doubt and may pass later [BC]."""
+"""Error codes of a whole request that refuse it without a doubt and may pass later."""
 
 _WEIGHT: tuple[ReasonClass, ...] = ("condition", "permanent", "conflict", "throttle")
 

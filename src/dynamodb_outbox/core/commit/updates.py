@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import has_utf8_form, mapping
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.conditions import VERSION_NAME
 from dynamodb_outbox.core.commit.expressions import Expression
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.values import AttributeValue
 
-__all__ = ["Changes", "Path", "update_of", "with_version"]
+__all__ = ["Changes", "Path", "changes_of", "update_of", "with_version"]
 
 Path = str | tuple[str | int, ...]
 """The name of a top-level attribute, or a path below one."""
@@ -59,7 +61,7 @@ class _Writer:
             if isinstance(step, int):
                 text += f"[{step}]"
             else:
-                placeholder = self.placeholders.setdefault(step, f"#ob_n{len(self.placeholders)}")
+                placeholder = self.placeholders.setdefault(str.__str__(step), f"#ob_n{len(self.placeholders)}")
                 text += f".{placeholder}" if text else placeholder
         return text
 
@@ -78,13 +80,22 @@ class _Writer:
             raise InvalidAction(self.action, f"{section}= has {path!r}; a path starts with an attribute's name.")
         for step in steps:
             is_index = isinstance(step, int) and not isinstance(step, bool) and step >= 0
-            if not is_index and not (isinstance(step, str) and step):
+            if not is_index and not (isinstance(step, str) and step and has_utf8_form(step)):
                 raise InvalidAction(self.action, f"{section}= has {path!r}; a path holds names and list positions.")
         for other in self.seen:
             shorter = min(len(other), len(steps))
             if other[:shorter] == steps[:shorter]:
                 raise InvalidAction(self.action, f"{section}= has {path!r}, which overlaps another change.")
         self.seen.append(steps)
+
+
+def changes_of(sections: Mapping[str, object], remove: object, action: str) -> Changes:
+    """Return the arguments of `update` as changes; `sections` are set, add and delete. Raises InvalidAction."""
+    # A tuple is a path elsewhere, so a tuple here could mean one path or several names.
+    if remove != () and not isinstance(remove, list):
+        raise InvalidAction(action, f"remove= is {remove!r}; a list of names and paths is needed.")
+    taken = {name: mapping(given, partial(_refusal, action, name)) for name, given in sections.items()}
+    return Changes(remove=tuple(remove) if isinstance(remove, list) else (), **taken)
 
 
 def update_of(changes: Changes, protected: Iterable[str | None], action: str) -> Expression | None:
@@ -126,6 +137,10 @@ def with_version(update: Expression | None, attribute: str, version: int) -> Exp
         {**(update.names if update else {}), VERSION_NAME: attribute},
         {**(update.values if update else {}), _NEXT_VALUE: {"N": str(version)}},
     )
+
+
+def _refusal(action: str, section: str, reason: str) -> InvalidAction:
+    return InvalidAction(action, f"{section}= {reason}")
 
 
 def _said(path: Path) -> str:

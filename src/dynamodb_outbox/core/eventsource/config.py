@@ -5,26 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, Filters
+from dynamodb_outbox.core.limits import (
+    BATCH_WINDOW_MS,
+    INVOCATION_BYTES,
+    INVOCATION_RECORDS,
+    LEAST_RECORD_AGE_S,
+    RECORD_AGE_S,
+    RETRY_ATTEMPTS,
+)
 from dynamodb_outbox.errors import ConfigurationError
 
-__all__ = ["FOREVER", "PAYLOAD_BYTES", "MappingConfig", "retry_pause_ms"]
+__all__ = ["EVENT_WRAPPER_BYTES", "FOREVER", "PAYLOAD_BYTES", "MappingConfig", "retry_pause_ms"]
 
 FOREVER = -1
 """As a number of retries or an age: without bound."""
 
-PAYLOAD_BYTES = 6 * 1024 * 1024  # [LDG] what one invocation takes
+PAYLOAD_BYTES = INVOCATION_BYTES
 EVENT_WRAPPER_BYTES = 64
 """What `{"Records":[…]}` and the commas may add to the records themselves, generously."""
 
 _RANGES = {
-    "batch_size": (1, 10_000),  # [LDG, BC]
-    "batching_window_ms": (0, 300_000),  # [LDG, BC]
-    "maximum_retry_attempts": (FOREVER, 10_000),  # [LDG, BC]
-    "maximum_record_age_s": (FOREVER, 604_800),  # [LDG, BC]
+    "batch_size": INVOCATION_RECORDS,
+    "batching_window_ms": BATCH_WINDOW_MS,
+    "maximum_retry_attempts": RETRY_ATTEMPTS,
+    "maximum_record_age_s": RECORD_AGE_S,
     "retry_base_ms": (1, 60_000),  # ours
     "retry_cap_ms": (1, 300_000),  # ours
 }
-_MIN_RECORD_AGE_S = 60  # [LDG]
 _MAX_DOUBLINGS = 30
 
 
@@ -59,9 +66,10 @@ class MappingConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigurationError(f"MappingConfig({name}={value}): {low} to {high:,}.")
-        if FOREVER < self.maximum_record_age_s < _MIN_RECORD_AGE_S:
+        if FOREVER < self.maximum_record_age_s < LEAST_RECORD_AGE_S:
             raise ConfigurationError(
-                f"MappingConfig(maximum_record_age_s={self.maximum_record_age_s}): -1 (for ever), or at least 60."
+                f"MappingConfig(maximum_record_age_s={self.maximum_record_age_s}): -1 (for ever), or at "
+                f"least {LEAST_RECORD_AGE_S}."
             )
         if self.retry_base_ms > self.retry_cap_ms:
             raise ConfigurationError(

@@ -20,26 +20,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.core.limits import FILTER_LENGTH, FILTERS
+from dynamodb_outbox.errors import InvalidFilter
 
-__all__ = ["MAX_FILTERS", "MAX_PATTERN_LENGTH", "NO_FILTERS", "Filters", "InvalidFilter", "compile_filters"]
-
-MAX_FILTERS = 5  # [LDG] more on request
-MAX_PATTERN_LENGTH = 4096  # [BC] characters
+__all__ = ["NO_FILTERS", "Filters", "compile_filters"]
 
 _Rule = Callable[[Any], bool]
 _Matcher = Callable[[Any], bool]
 _ABSENT: Any = object()
-
-
-class InvalidFilter(ConfigurationError):
-    """A filter pattern that cannot be honoured: `path` says where, `operator` which one (empty when it is not that)."""
-
-    def __init__(self, path: str, reason: str, operator: str = "") -> None:
-        self.path = path
-        self.operator = operator
-        self.reason = reason
-        super().__init__(f"filter {path}: {reason}")
 
 
 @dataclass(frozen=True)
@@ -62,16 +50,16 @@ def compile_filters(*patterns: str | Mapping[str, Any]) -> Filters:
 
     Raises InvalidFilter for more than five, for one longer than 4,096 characters, and for anything it cannot honour.
     """
-    if len(patterns) > MAX_FILTERS:
-        raise InvalidFilter("(all)", f"{len(patterns)} patterns; a mapping takes {MAX_FILTERS}")
+    if len(patterns) > FILTERS:
+        raise InvalidFilter("(all)", f"{len(patterns)} patterns; a mapping takes {FILTERS}")
     texts = tuple(pattern if isinstance(pattern, str) else json.dumps(pattern) for pattern in patterns)
     return Filters(texts, tuple(_read(number, text) for number, text in enumerate(texts, 1)))
 
 
 def _read(number: int, text: str) -> _Matcher:
     where = f"{number}"
-    if len(text) > MAX_PATTERN_LENGTH:
-        raise InvalidFilter(where, f"{len(text):,} characters; a pattern takes {MAX_PATTERN_LENGTH:,}")
+    if len(text) > FILTER_LENGTH:
+        raise InvalidFilter(where, f"{len(text):,} characters; a pattern takes {FILTER_LENGTH:,}")
     try:
         pattern = json.loads(text)
     except ValueError as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.codec.envelope import attribute_fault, parse_rfc3339
@@ -34,27 +34,17 @@ __all__ = ["Record", "decode", "ordering_key"]
 
 @dataclass(frozen=True)
 class Record:
-    """One record and its events.
+    """What is published of one record: its events, in order, and the ordering `key` that all of them share."""
 
-    `keys` are its key attributes in wire form, `image` the whole item; `id` is the record's own (not an event's, when
-    there are several), `key` the ordering key that all its events share, `at_ms` when it was first sent to the table.
-    """
-
-    keys: WireItem
-    image: WireItem
-    id: str
     key: str
     events: tuple[Event, ...]
-    at_ms: int
-    hand_written: bool
-    region: str | None = None
 
 
 def decode(image: WireItem, layout: Layout, *, source: str) -> Record:
     """Return the record that an image holds; `source` is the source of events whose record names none.
 
-    Raises InvalidRecord, with the record's key, for anything that the schema does not allow. Such a record can never
-    be published as it is.
+    Raises InvalidRecord, with the record's key, when what the events are made of is not as the schema says. Such a
+    record can never be published as it is. What concerns the table alone (`at`, the index) is not looked at.
     """
     return _Reader(image, layout, source).read()
 
@@ -77,43 +67,25 @@ class _Reader:
         record_id = self.text(layout.sk)[len(layout.prefix) :]
         if not record_id:
             raise self.invalid(f"the sort key has no id after {layout.prefix!r}.")
-        hand_written = schema.SCHEMA not in image
-        if hand_written:
+        if schema.SCHEMA not in image:
             key = self.text(layout.pk)
-            at_ms = self.seconds_as_ms()
-            events: tuple[Event, ...] = (self.by_hand(record_id, key, at_ms),)
-        else:
-            if image[schema.SCHEMA] != {"N": str(schema.SCHEMA_VERSION)}:
-                raise self.invalid(
-                    f"its schema ({schema.SCHEMA}) is not {schema.SCHEMA_VERSION}: a newer relay is needed."
-                )
-            key = self.text(schema.KEY)
-            at_ms = self.whole_number(schema.AT)
-            events = self.several(key) if schema.EVENTS in image else (self.plain(record_id, key),)
-        return Record(
-            keys={layout.pk: image[layout.pk], layout.sk: image[layout.sk]},
-            image=image,
-            id=record_id,
-            key=key,
-            events=events,
-            at_ms=at_ms,
-            hand_written=hand_written,
-            region=self.optional(schema.REGION),
-        )
+            return Record(key, (self.by_hand(record_id, key),))
+        if image[schema.SCHEMA] != {"N": str(schema.SCHEMA_VERSION)}:
+            raise self.invalid(f"its schema ({schema.SCHEMA}) is not {schema.SCHEMA_VERSION}: a newer relay is needed.")
+        key = self.text(schema.KEY)
+        return Record(key, self.several(key) if schema.EVENTS in image else (self.plain(record_id, key),))
 
     # --- the three forms ---
 
-    def by_hand(self, record_id: str, key: str, at_ms: int) -> Event:
+    def by_hand(self, record_id: str, key: str) -> Event:
         payload = self.text(schema.PAYLOAD)
         try:
             examine(payload)
         except JsonFault as fault:
             raise self.invalid(f"its payload is not JSON that can be published: {fault}.") from None
-        try:
-            time = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
-        except (ValueError, OverflowError, OSError):
-            raise self.invalid(f"{schema.TS} is not a time in epoch seconds.") from None
-        return Event(id=record_id, type=self.text(schema.TYPE), source=self.source, payload=payload, time=time, key=key)
+        return Event(
+            id=record_id, type=self.text(schema.TYPE), source=self.source, payload=payload, time=self.written(), key=key
+        )
 
     def plain(self, record_id: str, key: str) -> Event:
         payload = self.text(schema.PAYLOAD)
@@ -182,35 +154,21 @@ class _Reader:
     def optional(self, name: str) -> str | None:
         return self.text(name) if name in self.image else None
 
-    def whole_number(self, name: str) -> int:
-        digits = self.image.get(name, _NOTHING).get("N")
-        if isinstance(digits, str) and len(digits) <= _USUAL_DIGITS and digits.isascii() and digits.isdigit():
-            return int(digits)
-        number = self.number(name)
-        if number != number.to_integral_value():
-            raise self.invalid(f"attribute {name!r} is not a whole number.")
-        return int(number)
-
-    def seconds_as_ms(self) -> int:
-        return int(self.number(schema.TS) * 1000)
-
-    def number(self, name: str) -> Decimal:
+    def written(self) -> datetime:
+        """Return the time of a hand-written record: `ts`, in epoch seconds."""
         try:
-            number = Decimal(self.image.get(name, {}).get("N", ""))
-        except (InvalidOperation, TypeError):
-            number = Decimal("NaN")
-        if not number.is_finite() or abs(number) > _LARGEST_TIME:
-            raise self.invalid(f"attribute {name!r} is missing, not of type N, or no time.")
-        return number
+            seconds = Decimal(self.image.get(schema.TS, _NOTHING).get("N", ""))
+            return datetime.fromtimestamp(int(seconds * 1000) / 1000, timezone.utc)
+        except (ArithmeticError, TypeError, ValueError, OSError):
+            raise self.invalid(
+                f"attribute {schema.TS!r} is missing, not of type N, or not a time in epoch seconds."
+            ) from None
 
     def time(self, text: str) -> datetime:
         try:
-            # The writer's own form, without the general pattern.
-            if len(text) == _USUAL_LENGTH and text[-1] == "Z":
-                return datetime.fromisoformat(text[:-1] + "+00:00")
             return parse_rfc3339(text)
         except ValueError:
-            raise self.invalid(f"time {text!r} is not RFC 3339.") from None
+            raise self.invalid("its time, or that of one of its events, is not RFC 3339.") from None
 
     def attributes(self) -> Mapping[str, str]:
         if schema.ATTRIBUTES not in self.image:
@@ -232,6 +190,3 @@ class _Reader:
 
 
 _NOTHING: Mapping[str, Any] = {}
-_USUAL_DIGITS = 15
-_USUAL_LENGTH = len("2026-01-31T12:00:00.000000Z")
-_LARGEST_TIME = Decimal(10) ** 15

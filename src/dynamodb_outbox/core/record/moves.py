@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.decode import ordering_key
 from dynamodb_outbox.core.record.states import (
-    EDGES,
     PARKED,
     PARKED_AT,
     PARKED_CODE,
     PARKED_EVENTS,
     PARKED_REASON,
-    PENDING,
     PUBLISHED,
+    moved,
 )
 
 if TYPE_CHECKING:
@@ -68,11 +67,11 @@ class Settled:
 
 
 def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[str, Any]:
-    """Return the statement of BatchExecuteStatement that makes a pending record published.
+    """Return the statement of BatchExecuteStatement that makes a record published, if it is still as `image` says.
 
-    `image` is the record as the mover saw it; `now_ms` is wall-clock time, from which the TTL counts.
+    `now_ms` is wall-clock time, from which the TTL counts. Raises ValueError for an image in a state without that move.
     """
-    edge = EDGES[PENDING, PUBLISHED]
+    after = moved(image, PUBLISHED)
     expires_s = now_ms // 1000 + int(layout.published_for.total_seconds())
     was = image.get(schema.STATE)
     statement = (  # of quoted names; each value is a parameter
@@ -81,19 +80,19 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
         f"WHERE {_quoted(layout.pk)}=? AND {_quoted(layout.sk)}=? "
         f"AND {_quoted(schema.STATE)}{' IS MISSING' if was is None else '=?'}"
     )
-    parameters = [{"S": edge.after}, {"N": str(expires_s)}, image[layout.pk], image[layout.sk]]
+    parameters = [after, {"N": str(expires_s)}, image[layout.pk], image[layout.sk]]
     return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [_native(was)])]}
 
 
 def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
     """Return the arguments of PutItem that write a pending record as parked, whether it is still there or not."""
-    edge = EDGES[PENDING, PARKED]
+    after = moved(image, PARKED)
     item = {name: _native(value) for name, value in image.items() if name != layout.ttl}
     item.setdefault(schema.ID, {"S": str(image[layout.sk]["S"])[len(layout.prefix) :]})
     item.setdefault(schema.KEY, {"S": ordering_key(image, layout)})
     if "N" not in item.get(schema.AT, {}):
         item[schema.AT] = {"N": str(parking.at_ms)}  # the sort key of the index: without it nobody would see the record
-    item |= {schema.STATE: {"S": edge.after}, schema.PENDING_INDEX: {"S": PARKED}, **_why(parking)}
+    item |= {schema.STATE: after, schema.PENDING_INDEX: {"S": PARKED}, **_why(parking)}
     if parking.positions is not None:
         item[PARKED_EVENTS] = {"NS": sorted(parking.positions, key=int)}
     was = image.get(schema.STATE)

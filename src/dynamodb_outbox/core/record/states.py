@@ -24,21 +24,17 @@ Attributes that a move leaves behind:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.record.schema import PARKED, PENDING, STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dynamodb_outbox.core.values import AttributeValue, WireItem
 
 __all__ = [
     "DISCARDED",
-    "EDGES",
     "FINAL_STATES",
+    "MOVES",
     "PARKED",
     "PARKED_AT",
     "PARKED_CODE",
@@ -46,7 +42,7 @@ __all__ = [
     "PARKED_REASON",
     "PENDING",
     "PUBLISHED",
-    "Edge",
+    "moved",
     "needs_no_parking",
     "state_of",
 ]
@@ -60,27 +56,8 @@ PARKED_REASON = "parked_reason"
 PARKED_EVENTS = "parked_events"
 
 
-@dataclass(frozen=True)
-class Edge:
-    """One move that is allowed. `creates`: it also holds for a record that is not there, and writes it."""
-
-    before: str
-    after: str
-    creates: bool = False
-
-
-EDGES: Mapping[tuple[str, str], Edge] = MappingProxyType(
-    {
-        (edge.before, edge.after): edge
-        for edge in (
-            Edge(PENDING, PUBLISHED),
-            Edge(PENDING, PARKED, creates=True),
-            Edge(PARKED, PUBLISHED),
-            Edge(PARKED, DISCARDED),
-        )
-    }
-)
-"""All moves; a pair that is not here is never written."""
+MOVES = frozenset(((PENDING, PUBLISHED), (PENDING, PARKED), (PARKED, PUBLISHED), (PARKED, DISCARDED)))
+"""All moves, from one state to another; a pair that is not here is never written."""
 
 FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S": DISCARDED})
 """Values of `state` of a record that no relay publishes from the stream."""
@@ -90,6 +67,14 @@ def state_of(item: WireItem) -> str:
     """Return an item's state; anything that is not one of the later states counts as pending."""
     found = item.get(STATE)
     return str(found["S"]) if found is not None and found in FINAL_STATES else PENDING
+
+
+def moved(item: WireItem, state: str) -> AttributeValue:
+    """Return what `state` becomes by a move of `item`. Raises ValueError for a move that there is not."""
+    before = state_of(item)
+    if (before, state) not in MOVES:
+        raise ValueError(f"no record moves from {before} to {state}")
+    return {"S": state}
 
 
 def needs_no_parking(item: WireItem, events: frozenset[str] | None) -> bool:

@@ -14,7 +14,7 @@ What always holds, whatever the facts and in whatever order they come:
  5. No Publish at or after `publish_until_ms`, no Park or Settle at or after `table_until_ms`.
  6. A record is settled when all its events are accepted, never before, and never when one of them is parked.
  7. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
- 8. Neither a failed settle nor a missing one changes the answer.
+ 8. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
 
 A record of several events of which one cannot pass: that one is parked (the record is stored as parked and names it),
 the others of the record are published, in order, and so is what follows of the key. The parked record is the only
@@ -43,6 +43,7 @@ from dynamodb_outbox.core.relay.commands import (
 )
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
 from dynamodb_outbox.core.relay.states import DONE, TRANSITIONS, Cause, State
+from dynamodb_outbox.core.timing import full_jitter_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +55,8 @@ class Machine:
     """One invocation of the relay over `entries`, which are in the order of the stream.
 
     `recent_parks` are the times of parks of earlier invocations, on the same clock; the attribute of that name is what
-    to hand to the next one.
+    to hand to the next one. `unsettled` counts the records whose events were all accepted and for which there was no
+    time, or no attempt left, to settle them.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Machine:
         recent_parks: Sequence[int] = (),
     ) -> None:
         self.recent_parks = tuple(recent_parks)
+        self.unsettled = 0
         self._entries = entries
         self._settings = settings
         self._publish_until = publish_until_ms
@@ -280,6 +283,7 @@ class Machine:
 
     def _settles(self, commands: list[Command], now_ms: int) -> None:
         if now_ms >= self._table_until:
+            self.unsettled += len(self._to_settle)
             self._to_settle.clear()
             return
         size = self._settings.settle_batch
@@ -297,13 +301,13 @@ class Machine:
             due = now_ms + self._pause(attempts, u)
             if attempts < self._settings.settle_attempts and due < self._table_until:
                 heappush(self._settle_later, (due, record))
+            else:
+                self.unsettled += 1
 
     # --- time, and the end ---
 
     def _pause(self, attempts: int, u: float) -> int:
-        """Full jitter: anything from nothing to a ceiling that doubles with each attempt."""
-        ceiling = min(self._settings.backoff_cap_ms, self._settings.backoff_base_ms << min(attempts, 30))
-        return int(u * ceiling)
+        return full_jitter_ms(self._settings.backoff_base_ms, self._settings.backoff_cap_ms, attempts, u)
 
     def _next_due(self) -> int | None:
         dues = [heap[0][0] for heap in (() if self._halted else self._later, self._settle_later) if heap]

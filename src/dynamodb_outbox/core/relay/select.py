@@ -5,6 +5,9 @@ items that are no records, changes of a record (the relay's own settling is one 
 hand), records written again as parked or published, and records whose writer worked in another Region than this stream
 (the replica of a global table; its own Region's relay publishes it). The event source mapping's filter says the same,
 but a filter can be missing or wrong.
+
+A record of another service is an error and not one more thing to pass over: to whoever delivered it, an empty answer
+says that it was processed, and a queue would delete it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Selected", "select", "table_of"]
 
+_SOURCE = "aws:dynamodb"
+_CHANGES = ("INSERT", "MODIFY", "REMOVE")
+
 
 @dataclass(frozen=True)
 class Selected:
@@ -38,14 +44,14 @@ def select(records: Sequence[Mapping[str, Any]], layout: Layout) -> tuple[Select
     """Return the outbox records to relay of one invocation, in the order of their sequence numbers.
 
     `records` are Lambda's (`event["Records"]`). Sequence numbers are decimal text of varying length and are compared as
-    numbers. Raises ImageMissing when the stream's view type leaves out the item, ConfigurationError when the table's
-    key attributes are not the layout's, InvalidRecord when something is no record of a DynamoDB stream: each of them
-    concerns the whole invocation.
+    numbers. Raises ImageMissing when the stream's view type leaves out the item, ConfigurationError when the records
+    come from another service or the table's key attributes are not the layout's, InvalidRecord for a stream record
+    without its parts: each of them concerns the whole invocation.
     """
     chosen: list[tuple[int, Selected]] = []
     arn, table = None, None
     for position, record in enumerate(records):
-        if record.get("eventName") != "INSERT":
+        if _change_kind(record, position) != "INSERT":
             continue
         change = record.get("dynamodb")
         number = change.get("SequenceNumber") if isinstance(change, dict) else None
@@ -70,6 +76,19 @@ def table_of(stream_arn: str | None) -> str | None:
     """Return the table's name from a stream's ARN (`arn:...:table/NAME/stream/...`), None when it has none."""
     before, found, rest = (stream_arn or "").partition(":table/")
     return (rest.partition("/")[0] or None) if before and found else None
+
+
+def _change_kind(record: Any, position: int) -> str:
+    """Return INSERT, MODIFY or REMOVE. Raises ConfigurationError for anything but a record of a DynamoDB stream."""
+    facts = record if isinstance(record, dict) else {}
+    source = facts.get("eventSource") or facts.get("EventSource")  # SNS has the capital
+    name = facts.get("eventName")
+    if source not in {None, _SOURCE} or name not in _CHANGES:
+        raise ConfigurationError(
+            f"Records[{position}] comes from {source or 'nobody'} (eventName {name!r}) and not from a DynamoDB stream: "
+            "map the function to the stream of the table alone."
+        )
+    return str(name)
 
 
 def _by_number(chosen: tuple[int, Selected]) -> int:

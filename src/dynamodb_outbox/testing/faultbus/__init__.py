@@ -20,7 +20,6 @@ from dynamodb_outbox.testing.faultbus.errors import (
     FaultBusRefused,
     FaultPlanInvalid,
     NothingHeld,
-    PortTaken,
     UpstreamAddressInvalid,
 )
 from dynamodb_outbox.testing.faultbus.evidence import ACCEPTED_FILE, FAULTS_FILE, Acceptance, Fault
@@ -58,7 +57,6 @@ __all__ = [
     "Lost",
     "NothingHeld",
     "Outage",
-    "PortTaken",
     "Rejection",
     "RequestError",
     "Reset",

@@ -4,9 +4,9 @@
                                                [--exit-with-parent]
 
 Prints one JSON line with its `url` when it serves. SIGTERM and Ctrl-C end it at once with status 0: what was accepted
-is in the evidence by then. With `--exit-with-parent` it also ends when its standard input does, so whoever starts it
-with a pipe there takes it along, even when killed. Status 2: it could not start as told. Status 1: the evidence could
-not be written any more.
+is in the evidence by then. With `--exit-with-parent` it is cut off when its standard input ends (status 113), so
+whoever starts it with a pipe there takes it along, even when killed. Status 2: it could not start as told. Status 1:
+the evidence could not be written any more.
 """
 
 from __future__ import annotations
@@ -15,60 +15,54 @@ import argparse
 import contextlib
 import json
 import os
-import select
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.process.lifeline import end_with_parent
+from dynamodb_outbox.process.stop import stop_on_signals
 from dynamodb_outbox.testing.faultbus.bus import FaultBus
-from dynamodb_outbox.testing.faultbus.errors import FaultBusError, FaultPlanInvalid
+from dynamodb_outbox.testing.faultbus.errors import FaultPlanInvalid
 from dynamodb_outbox.testing.faultbus.plan import FaultPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
+    from dynamodb_outbox.process.stop import StopFlag
 
-_READ_BYTES = 4096
+__all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to stop; return the exit status."""
     options = _parser().parse_args(argv)
-    read_fd, write_fd = os.pipe()
+    if options.exit_with_parent:
+        end_with_parent(sys.stdin.fileno())
+    with stop_on_signals(signal.SIGTERM, signal.SIGINT) as stop:
+        return _serve(options, stop)
 
-    def stop(*_: object) -> None:
-        os.write(write_fd, b"x")
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+def _serve(options: argparse.Namespace, stop: StopFlag) -> int:
     try:
         plan = FaultPlan() if options.plan is None else _read_plan(options.plan)
-        bus = FaultBus(options.upstream, plan, port=options.port, evidence=options.evidence, on_failure=stop).start()
-    except FaultBusError as error:
+        bus = FaultBus(options.upstream, plan, port=options.port, evidence=options.evidence, on_failure=stop.set)
+        bus.start()
+    except OutboxError as error:
         return _complain(error, 2)
     with contextlib.suppress(BrokenPipeError):  # whoever started it is gone or does not listen
         sys.stdout.write(json.dumps({"url": bus.url, "port": bus.port, "pid": os.getpid()}) + "\n")
         sys.stdout.flush()
-    _wait(read_fd, with_parent=options.exit_with_parent)
+    stop.wait()
     try:
         bus.close()
-    except FaultBusError as error:
+    except OutboxError as error:
         return _complain(error, 1)
     return 0
 
 
-def _wait(stop_fd: int, *, with_parent: bool) -> None:
-    watched = [stop_fd, sys.stdin.fileno()] if with_parent else [stop_fd]
-    while True:
-        ready, _, _ = select.select(watched, [], [])
-        # Something to read on standard input is no reason to stop; its end is.
-        if stop_fd in ready or not os.read(ready[0], _READ_BYTES):
-            return
-
-
-def _complain(error: FaultBusError, status: int) -> int:
+def _complain(error: OutboxError, status: int) -> int:
     sys.stderr.write(f"fault bus: {error}\n")
     return status
 
@@ -84,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--port", type=int, default=0, metavar="N", help="the port to listen on (default: any free one)"
     )
-    parser.add_argument("--exit-with-parent", action="store_true", help="end when standard input ends")
+    parser.add_argument("--exit-with-parent", action="store_true", help="end at once when standard input ends")
     return parser
 
 

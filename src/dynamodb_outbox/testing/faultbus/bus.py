@@ -6,9 +6,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.adapters.system import SystemClock
+from dynamodb_outbox.errors import PortTaken
 from dynamodb_outbox.testing.faultbus.control import PREFIX, BusState, control
 from dynamodb_outbox.testing.faultbus.decisions import Decisions
-from dynamodb_outbox.testing.faultbus.errors import EvidenceUnusable, FaultBusError, FaultPlanInvalid, PortTaken
+from dynamodb_outbox.testing.faultbus.errors import EvidenceUnusable, FaultBusError, FaultPlanInvalid
 from dynamodb_outbox.testing.faultbus.evidence import Evidence
 from dynamodb_outbox.testing.faultbus.held import HeldRequests
 from dynamodb_outbox.testing.faultbus.passing import PROTOCOLS, route

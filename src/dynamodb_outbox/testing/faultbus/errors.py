@@ -10,7 +10,6 @@ __all__ = [
     "FaultBusRefused",
     "FaultPlanInvalid",
     "NothingHeld",
-    "PortTaken",
     "UpstreamAddressInvalid",
 ]
 
@@ -34,15 +33,6 @@ class UpstreamAddressInvalid(FaultBusError, ConfigurationError):
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream
         super().__init__(f"upstream {upstream!r}: give http://HOST:PORT or https://HOST:PORT, without a path")
-
-
-class PortTaken(FaultBusError):
-    """The `port` cannot be listened on; `reason` is the system's own word."""
-
-    def __init__(self, port: int, reason: str) -> None:
-        self.port = port
-        self.reason = reason
-        super().__init__(f"port {port} cannot be used: {reason}. Choose another one, or 0 for any free port.")
 
 
 class EvidenceUnusable(FaultBusError):

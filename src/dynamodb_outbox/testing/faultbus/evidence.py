@@ -1,24 +1,22 @@
 """What the bus accepted and what it did wrong, in memory and as JSON lines, in the order in which it happened.
 
 A line is handed to the operating system before the client gets its answer, so whoever reads the files after a client
-was told "accepted" finds the acceptance there, even when the bus itself was killed meanwhile. (Not after a power cut:
-nothing is forced to the disk.)
+was told "accepted" finds the acceptance there, even when the bus itself was killed meanwhile (`process.journal`).
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.testing.faultbus.errors import EvidenceUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from io import FileIO
 
     from dynamodb_outbox.ports import Clock
     from dynamodb_outbox.testing.faultbus.protocol import Entry
@@ -89,7 +87,7 @@ class Evidence:
         self._faults: list[Fault] = []
         self._kinds: Counter[str] = Counter()
         self._directory = None if directory is None else Path(directory)
-        self._files: list[FileIO] = []
+        self._files: list[Journal] = []
 
     def open(self) -> None:
         """Make the files. Raises `EvidenceUnusable` when they cannot be written or are there from another run."""
@@ -98,7 +96,7 @@ class Evidence:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             for name in (ACCEPTED_FILE, FAULTS_FILE):
-                self._files.append((self._directory / name).open("xb", buffering=0))
+                self._files.append(Journal(self._directory / name, new=True))
         except OSError as error:
             self.close()
             reason = error.strerror or str(error)
@@ -163,11 +161,7 @@ class Evidence:
     def _write(self, which: int, rows: Sequence[Acceptance] | Sequence[Fault]) -> None:
         if not self._files:
             return
-        # Escaped to ASCII: a lone surrogate in a Detail must not be what stops the bus.
-        lines = "".join(json.dumps(vars(row)) + "\n" for row in rows).encode("ascii")
         try:
-            written = self._files[which].write(lines)
+            self._files[which].write_all(vars(row) for row in rows)
         except OSError as error:
             raise EvidenceUnusable(str(self._directory), error.strerror or str(error)) from error
-        if written != len(lines):
-            raise EvidenceUnusable(str(self._directory), "a line could not be written whole: is the disk full?")

@@ -9,7 +9,7 @@ Linux offers PR_SET_PDEATHSIG for this. It is not used: it fires when the THREAD
 would kill a child that some worker thread happened to start, and it does not exist on other systems. The pipe behaves
 the same on Linux and on macOS. Its one weakness is native code that holds the interpreter's lock for ever.
 
-Run as a program it wraps a module: `python -m dynamodb_outbox.local.lifeline --fd 5 --remove DIR -- hypercorn ARGS…`
+Run as a program it wraps a module: `python -m dynamodb_outbox.process.lifeline --fd 5 --remove DIR -- hypercorn ARGS…`
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Lifeline", "child_environment", "end_with_parent", "main"]
+__all__ = ["Lifeline", "end_with_parent", "main"]
 
 _PARENT_CHECK_S = 1.0
 _ORPHANED = 113
@@ -88,21 +88,9 @@ def _end() -> None:
     os._exit(_ORPHANED)
 
 
-def child_environment(environment: Mapping[str, str], *, keep: Sequence[str] = ()) -> dict[str, str]:
-    """Return the few variables a Python child needs, and those named in `keep`; nothing of AWS and no proxy.
-
-    PYTHONPATH is made absolute, since the child may run in another directory.
-    """
-    wanted = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", *keep)
-    chosen = {name: environment[name] for name in wanted if name in environment}
-    if path := environment.get("PYTHONPATH"):
-        chosen["PYTHONPATH"] = os.pathsep.join(str(Path(part).resolve()) for part in path.split(os.pathsep) if part)
-    return chosen
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Watch the parent and run a module as if by `python -m`, in this process."""
-    parser = argparse.ArgumentParser(prog="python -m dynamodb_outbox.local.lifeline", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynamodb_outbox.process.lifeline", description=main.__doc__)
     parser.add_argument("--fd", type=int, required=True, help="read end of the parent's pipe")
     parser.add_argument("--remove", type=Path, help="a directory to remove when the parent is gone")
     parser.add_argument("module")

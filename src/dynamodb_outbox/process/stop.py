@@ -36,14 +36,15 @@ class StopFlag:
         """Whether a stop was asked for."""
         return self._set
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until a stop is asked for, at most so long; return whether it was."""
-        if not self._set and seconds > 0:
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until a stop is asked for, at most so long (None: for ever); return whether it was."""
+        if not self._set and (seconds is None or seconds > 0):
             select.select([self._reader], [], [], seconds)
         return self._set
 
     def close(self) -> None:
-        """Release the pipe."""
+        """Release the pipe. From now on the flag counts as set: a late `set` must not write into somebody's file."""
+        self._set = True
         os.close(self._reader)
         os.close(self._writer)
 

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.process.lifeline import Lifeline
 from processes import gone
-
-from dynamodb_outbox.local.lifeline import Lifeline, child_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WRAPPER = [sys.executable, "-m", "dynamodb_outbox.local.lifeline"]
+WRAPPER = [sys.executable, "-m", "dynamodb_outbox.process.lifeline"]
 
 
 def test_the_wrapper_runs_a_module_as_python_would(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_a_grandchild_that_holds_the_line_does_not_keep_the_child(tmp_path: Path
     """A fork of the parent keeps the pipe open; the child notices that its parent is gone all the same."""
     program = f"""
 import os, subprocess, sys, time
-from dynamodb_outbox.local.lifeline import Lifeline
+from dynamodb_outbox.process.lifeline import Lifeline
 line = Lifeline()
 child = subprocess.Popen([*{WRAPPER!r}, "--fd", str(line.child_fd), "program"], pass_fds=[line.child_fd])
 line.started()
@@ -89,20 +88,3 @@ time.sleep(60)
     finally:
         parent.stdout.close()
         os.killpg(parent.pid, 9)
-
-
-def test_a_child_gets_what_python_needs_and_nothing_of_aws(tmp_path: Path) -> None:
-    """Relative import paths are made absolute; credentials, endpoints and proxies stay behind."""
-    given = {
-        "PATH": "/bin",
-        "AWS_PROFILE": "production",
-        "HTTP_PROXY": "http://192.0.2.1",
-        "SHOP": "x",
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}relative{os.pathsep}",
-    }
-    made = child_environment(given, keep=["SHOP"])
-    assert made == {
-        "PATH": "/bin",
-        "SHOP": "x",
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.path.abspath('relative')}",  # noqa: PTH100 -- says the same thing
-    }
