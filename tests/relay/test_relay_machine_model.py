@@ -133,6 +133,9 @@ def check_end(simulation: Simulation) -> None:
     assert simulation.parked <= simulation.poison
     assert not {State.INFLIGHT, State.PARKING} & set(simulation.machine.tally())
     assert not any(simulation.settled[simulation.entries[number].record] for number in simulation.parked)
+    pending = {entry.record for number, entry in enumerate(simulation.entries) if number not in simulation.accepted}
+    accepted = {entry.record for entry in simulation.entries} - pending
+    assert len(accepted) == sum(simulation.settled.values()) + simulation.machine.unsettled
 
 
 TestRelayModel = RelayModel.TestCase

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointCorrupt", "CheckpointFile", "Position"]
 
 _FORMAT = 1
+_SEQUENCE_NUMBER = re.compile(r"[0-9]{1,40}")  # [BC] at most 40 characters; local engines have shorter ones
 
 
 class CheckpointCorrupt(OutboxError):
@@ -79,6 +82,8 @@ class CheckpointFile:
             return {}
         except ValueError as error:
             raise CheckpointCorrupt(self._path, str(error)) from None
+        except RecursionError:
+            raise CheckpointCorrupt(self._path, "nested too deeply") from None
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise CheckpointCorrupt(self._path, f"not of format {_FORMAT}")
         if content.get("stream") != self._stream:
@@ -91,8 +96,8 @@ class CheckpointFile:
 
     def _position(self, entry: Any) -> Position:
         after, finished = (entry.get("after"), entry.get("finished")) if isinstance(entry, dict) else ("", None)
-        if not isinstance(finished, bool) or not (after is None or (isinstance(after, str) and after.isdecimal())):
-            raise CheckpointCorrupt(self._path, f"{json.dumps(entry)} is no position")
+        if not isinstance(finished, bool) or not (after is None or _is_sequence_number(after)):
+            raise CheckpointCorrupt(self._path, f"{reprlib.repr(entry)} is no position")
         return Position(after, finished)
 
     def _save(self) -> None:
@@ -109,3 +114,7 @@ class CheckpointFile:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _is_sequence_number(after: Any) -> bool:
+    return isinstance(after, str) and _SEQUENCE_NUMBER.fullmatch(after) is not None

@@ -35,6 +35,7 @@ from dynamodb_outbox.process.ending import how_it_ended, signal_group
 from dynamodb_outbox.process.lifeline import Lifeline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 __all__ = ["Engine", "EngineDied", "EngineError", "EngineMissing", "EngineNotReady", "EngineRunning", "check_installed"]
@@ -100,10 +101,14 @@ class Engine:
     `port` 0 takes a free one. Entering raises `EngineMissing`, `PortTaken`, `EngineDied` or `EngineNotReady` (after
     `ready_within_s` seconds); no process is left behind then. An engine can be entered again after it was left, or
     after its process died; its data is gone by then. One that runs raises `EngineRunning`, and runs on.
+
+    `orphans` are directories of the caller's, absolute: when this process ends without having stopped the engine, by
+    SIGKILL for one, the engine removes them with its own. `stop` leaves them alone.
     """
 
-    def __init__(self, port: int = 0, *, ready_within_s: float = 30.0) -> None:
+    def __init__(self, port: int = 0, *, ready_within_s: float = 30.0, orphans: Sequence[Path] = ()) -> None:
         self._wanted_port = port
+        self._orphans = tuple(orphans)
         self._ready_within_s = ready_within_s
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: Lifeline | None = None
@@ -181,7 +186,9 @@ class Engine:
             self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter and arguments
                 [
                     *(sys.executable, "-m", "dynamodb_outbox.process.lifeline"),
-                    *("--fd", str(self._lifeline.child_fd), "--remove", str(self._directory), "hypercorn"),
+                    *("--fd", str(self._lifeline.child_fd)),
+                    *(f"--remove={directory}" for directory in (*self._orphans, self._directory)),
+                    "hypercorn",
                     # In the wrapper's own process (no worker processes), and with connections that outlive a pause.
                     *(_APPLICATION, "--bind", f"fd://{listener.fileno()}", "--workers", "0"),
                     *("--keep-alive", "600"),

@@ -1,7 +1,9 @@
 """The wire format between `FunctionProcess` and its child: frames, each a length (4 bytes, network order) and so many.
 
-Parent to child: two frames an invocation, what the context needs and the event. Child to parent: one frame when the
-function is loaded, one an invocation. All are JSON. There is no end mark: who is done closes the connection.
+Parent to child: two frames an invocation, what the context needs (with the `request_id`) and the event. Child to
+parent: one frame when the function is loaded, one an invocation. All are JSON; each reply is an object with the
+`request_id` of what it replies to (null: the loading), and with `ready`, `answer` or `error`. There is no end mark: who
+is done closes the connection.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 It is loaded once and called many times, one invocation at a time. It has a time-out that is kept by SIGKILL, whatever
 the code is doing. An exception leaves the process as it is; a death or a time-out makes the next invocation start a new
-one. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
+one. Every reply names its request: one that names another, as when the function forked and its child answered as well,
+ends the process and fails the invocation, for an answer taken for the wrong batch would lose events. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
 
 The child joins this process's group, so that ending the group ends both, and does not react to SIGINT and SIGTERM:
 whether to finish the invocation is this process's decision. `dynamodb_outbox.process.lifeline` ends it when this
@@ -92,7 +93,8 @@ class FunctionProcess:
 
         The names of failures are Lambda's: `Sandbox.Timedout`, `Runtime.ExitError` (the process died),
         `Runtime.ImportModuleError`, `Runtime.HandlerNotFound`, `Runtime.MarshalError` (the answer is not JSON), and the
-        class of an exception that the function raised. Raises TypeError or ValueError for an event that is not JSON.
+        class of an exception that the function raised; `Local.WrongReply` is our own (what came is no reply to this
+        invocation). Raises TypeError or ValueError for an event that is not JSON.
         """
         text = json.dumps(event, allow_nan=False)
         with self._one_at_a_time:
@@ -100,8 +102,9 @@ class FunctionProcess:
                 return failure
             deadline = time.monotonic() + self._timeout_ms / 1000
             # The clock of `time.monotonic` is the same in all processes of a machine, and no one can set it.
-            head = json.dumps({"request_id": str(uuid.uuid4()), "deadline": deadline})
-            reply = self._exchange([head.encode(), text.encode()], deadline, self._timeout_ms)
+            request_id = str(uuid.uuid4())
+            head = json.dumps({"request_id": request_id, "deadline": deadline})
+            reply = self._exchange([head.encode(), text.encode()], deadline, self._timeout_ms, request_id)
             if isinstance(reply, FunctionFailed):
                 return reply
             if "error" in reply:
@@ -136,7 +139,7 @@ class FunctionProcess:
         self._reap()
         self._start()
         deadline = time.monotonic() + self._init_timeout_ms / 1000
-        reply = self._exchange([], deadline, self._init_timeout_ms)
+        reply = self._exchange([], deadline, self._init_timeout_ms, None)
         if isinstance(reply, FunctionFailed):
             return reply
         if "error" in reply:
@@ -161,18 +164,23 @@ class FunctionProcess:
             )
         self._lifeline.started()
 
-    def _exchange(self, frames: list[bytes], deadline: float, timeout_ms: int) -> dict[str, Any] | FunctionFailed:
-        """Send frames and read one; a child that is late or dead is gone afterwards."""
+    def _exchange(
+        self, frames: list[bytes], deadline: float, timeout_ms: int, request_id: str | None
+    ) -> dict[str, Any] | FunctionFailed:
+        """Send frames and read the reply to `request_id`; a child that is late, dead or confused is gone afterwards."""
         assert self._socket is not None  # noqa: S101 -- set by _start, which every path here went through
         try:
             for frame in frames:
                 send_frame(self._socket, frame, deadline=deadline)
-            reply: dict[str, Any] = json.loads(receive_frame(self._socket, deadline=deadline))
+            reply = _reply(receive_frame(self._socket, deadline=deadline), request_id)
         except TimeoutError:
             self._process_kill()
             return FunctionFailed("Sandbox.Timedout", f"{self._handler} took longer than {timeout_ms / 1000:g} s")
         except ConnectionError:
             return FunctionFailed("Runtime.ExitError", f"the process of {self._handler} {self._how_it_ended()}")
+        if reply is None:
+            self._process_kill()
+            return FunctionFailed("Local.WrongReply", f"{self._handler} sent what is no reply to this invocation")
         return reply
 
     def _how_it_ended(self) -> str:
@@ -201,3 +209,14 @@ class FunctionProcess:
         if self._lifeline is not None:
             self._lifeline.cut()
             self._lifeline = None
+
+
+def _reply(frame: bytes, request_id: str | None) -> dict[str, Any] | None:
+    """Return the reply to `request_id` that a frame holds, None when it holds anything else."""
+    try:
+        reply = json.loads(frame)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(reply, dict) or reply.get("request_id", "") != request_id:
+        return None
+    return reply if reply.keys() & {"ready", "answer", "error"} else None

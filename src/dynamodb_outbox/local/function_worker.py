@@ -1,4 +1,9 @@
-"""The child of `FunctionProcess`: loads the function, then answers invocations until its input ends."""
+"""The child of `FunctionProcess`: loads the function, then answers invocations until its input ends.
+
+The function may do what it likes to its process: close standard output, raise what cannot be printed, fork. None of it
+may change what becomes of the invocation. A fork of the function that comes back here has the copy of somebody's work
+and no request of its own: it has lost the connection with the fork, and ends without a word.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import argparse
 import contextlib
 import importlib
 import json
+import os
 import signal
 import socket
 import sys
@@ -68,17 +74,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_with_parent(options.lifeline)
     with socket.socket(fileno=options.socket) as connection:
-        loaded = _load(options.handler)
-        if isinstance(loaded, dict):
-            _send(connection, loaded)
-            return 1
-        _send(connection, {"ready": True})
-        with contextlib.suppress(ConnectionError):  # the parent has closed the connection: no more work
-            while True:
-                invocation, event = (json.loads(receive_frame(connection)) for _ in range(2))
-                context = LambdaContext(options.name, invocation["request_id"], options.memory, invocation["deadline"])
-                _send(connection, _run(loaded, event, context))
+        for fd in (options.socket, options.lifeline):
+            os.set_inheritable(fd, False)
+        os.register_at_fork(after_in_child=connection.close)
+        # The parent may have closed the connection: no more work.
+        with contextlib.suppress(ConnectionError):
+            return _serve(_Replies(connection, os.getpid()), options)
     return 0
+
+
+@dataclass(frozen=True)
+class _Replies:
+    """The way back to the parent, for the process `pid` alone."""
+
+    connection: socket.socket
+    pid: int
+
+    def send(self, request_id: str | None, content: dict[str, Any]) -> None:
+        if os.getpid() != self.pid:
+            os._exit(0)  # a fork of the function: nothing of what the original would run at its end is for it to run
+        send_frame(self.connection, _encoded({"request_id": request_id, **content}))
+
+
+def _serve(replies: _Replies, options: argparse.Namespace) -> int:
+    loaded = _load(options.handler)
+    if isinstance(loaded, dict):
+        replies.send(None, loaded)
+        return 1
+    replies.send(None, {"ready": True})
+    while True:
+        invocation, event = (json.loads(receive_frame(replies.connection)) for _ in range(2))
+        context = LambdaContext(options.name, invocation["request_id"], options.memory, invocation["deadline"])
+        replies.send(context.aws_request_id, _run(loaded, event, context))
 
 
 def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
@@ -88,10 +115,10 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
         for name in attribute.split("."):
             found = getattr(found, name)
     except AttributeError as error:
-        return _error("Runtime.HandlerNotFound", f"{handler}: {error}")
+        return _error("Runtime.HandlerNotFound", f"{handler}: {_text(error)}")
     except Exception as error:  # noqa: BLE001 -- the user's module may raise anything; it is reported
-        traceback.print_exc()
-        return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {error}")
+        _show_traceback()
+        return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {_text(error)}")
     if not callable(found):
         return _error("Runtime.HandlerNotFound", f"{handler} is not callable")
     return found  # type: ignore[no-any-return]  # whatever the user's module holds
@@ -101,15 +128,12 @@ def _run(function: Callable[[Any, Any], Any], event: Any, context: LambdaContext
     try:
         answer = function(event, context)
     except Exception as error:  # noqa: BLE001 -- the user's function may raise anything; it is reported
-        traceback.print_exc()
-        return _error(type(error).__name__, str(error))
+        _show_traceback()
+        return _error(type(error).__name__, _text(error))
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    try:
-        json.dumps(answer, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return _error("Runtime.MarshalError", f"the answer is not JSON: {error}")
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # closed, None, or whatever the function has put in its place
+                stream.flush()
     return {"answer": answer}
 
 
@@ -117,8 +141,24 @@ def _error(kind: str, message: str) -> dict[str, Any]:
     return {"error": {"type": kind, "message": message}}
 
 
-def _send(connection: socket.socket, reply: dict[str, Any]) -> None:
-    send_frame(connection, json.dumps(reply).encode())
+def _encoded(reply: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(reply, allow_nan=False).encode()
+    except Exception as error:  # noqa: BLE001 -- objects of the user's are asked for what they hold; it is reported
+        failure = _error("Runtime.MarshalError", f"the answer is not JSON: {_text(error)}")
+        return json.dumps({"request_id": reply["request_id"], **failure}).encode()
+
+
+def _show_traceback() -> None:
+    with contextlib.suppress(Exception):  # the function may have closed standard error, too
+        traceback.print_exc()
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001 -- the user's exception may raise anything when it is asked for its text
+        return f"its text cannot be had: {type(second).__name__}"
 
 
 if __name__ == "__main__":

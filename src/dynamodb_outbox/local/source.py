@@ -2,7 +2,9 @@ r"""The local event source: what Lambda does between a DynamoDB stream and a fun
 
 The decisions are those of `core.eventsource`; here are the effects, and their order: the checkpoint moves only after
 the function answered. Dying between the two delivers records again, and never skips one. One invocation at a time,
-shards in the order of their lineage. SIGTERM lets the invocation in progress end, keeps the checkpoint and leaves.
+shards in the order of their lineage. The list of shards is looked at again whenever one ended, often while the children
+of one that ended are missing from it, and now and then in any case: shards appear while others are being read. SIGTERM
+lets the invocation in progress end, keeps the checkpoint and leaves.
 
     python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000001 --table shop \
         --handler shop.relay:handler --checkpoint shop.checkpoint
@@ -25,7 +27,7 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import compile_filters
-from dynamodb_outbox.core.eventsource.lineage import readable
+from dynamodb_outbox.core.eventsource.lineage import childless, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.errors import StreamUnavailable
@@ -49,6 +51,11 @@ _log = logging.getLogger(__name__)
 DEFAULT_POLL_INTERVAL_MS = 100  # ours: Lambda polls 4 times a second [DDG], locally somebody is waiting
 _UNAVAILABLE_PAUSE_MS = 500
 _ALIVE_EVERY_MS = 10_000
+
+# Between two looks at the list of shards. DescribeStream may be called 10 times a second [BC], and a list has pages.
+_LIST_AT_MOST_EVERY_MS = 100
+_LIST_EVERY_MS_WHILE_MISSED = 500  # a shard is expected that is not there yet
+_LIST_EVERY_MS = 5_000
 
 
 @dataclass
@@ -83,6 +90,8 @@ class EventSource:
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _outage: bool = False
     _sign_ms: int = 0
+    _listed_ms: int | None = None
+    _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
 
     def run(self) -> None:
         """Poll and invoke until stopped.
@@ -106,14 +115,20 @@ class EventSource:
     def step(self) -> bool:
         """Look at every readable shard once; return whether there was anything to do."""
         if not self._lanes:
-            self._discover()
+            self._discover_when_due()
         busy = False
         for lane in list(self._lanes.values()):
             if not self.stop.is_set():
                 busy = self._visit(lane) or busy
+        self._discover_when_due()  # last: when the shards cannot be listed, those that are open are read all the same
         return busy
 
+    def _discover_when_due(self) -> None:
+        if self._listed_ms is None or self.clock.monotonic_ms() - self._listed_ms >= self._list_every_ms:
+            self._discover()
+
     def _discover(self) -> None:
+        """Look at the list of shards, open those that can be read, and settle when to look again."""
         listed = {shard.shard_id: shard.parent_id for shard in self.stream.shards()}
         for shard_id in readable(listed, self.checkpoint.finished()):
             if shard_id not in self._lanes:
@@ -121,6 +136,9 @@ class EventSource:
                 reader = self.stream.open(shard_id, after=after)
                 self._lanes[shard_id] = _Lane(shard_id, reader, ShardMachine(self.config, checkpoint=after))
         self.checkpoint.forget_all_but(set(listed))
+        missed = not self._lanes or childless(listed, self.checkpoint.finished())
+        self._list_every_ms = _LIST_EVERY_MS_WHILE_MISSED if missed else _LIST_EVERY_MS
+        self._listed_ms = self.clock.monotonic_ms()
 
     def _visit(self, lane: _Lane) -> bool:
         now_ms = self.clock.now_ms()
@@ -197,10 +215,10 @@ class EventSource:
         )
 
     def _finish(self, lane: _Lane) -> None:
-        """Leave a shard that is done, and look for its children."""
+        """Leave a shard that is done; its children are looked for at once."""
         self.checkpoint.keep(lane.shard_id, Position(lane.machine.checkpoint, finished=True))
         del self._lanes[lane.shard_id]
-        self._discover()
+        self._list_every_ms = _LIST_AT_MOST_EVERY_MS
 
     def _pause_ms(self) -> int:
         """Until the next poll, or the first point in time that a shard waits for."""

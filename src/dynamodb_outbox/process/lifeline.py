@@ -22,6 +22,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Lifeline", "end_with_parent", "main"]
 
 _PARENT_CHECK_S = 1.0
+_REMOVE_WITHIN_S = 2.0
 _ORPHANED = 113
 """The exit status of a child that ended because its parent was gone."""
 
@@ -88,18 +90,32 @@ def _end() -> None:
     os._exit(_ORPHANED)
 
 
+def _remove(directory: Path) -> None:
+    """Remove a directory that others, about to end like this process, may still be writing to."""
+    deadline = time.monotonic() + _REMOVE_WITHIN_S
+    while directory.exists() and time.monotonic() < deadline:
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(0.02)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Watch the parent and run a module as if by `python -m`, in this process."""
     parser = argparse.ArgumentParser(prog="python -m dynamodb_outbox.process.lifeline", description=main.__doc__)
     parser.add_argument("--fd", type=int, required=True, help="read end of the parent's pipe")
-    parser.add_argument("--remove", type=Path, help="a directory to remove when the parent is gone")
+    parser.add_argument(
+        "--remove",
+        type=Path,
+        action="append",
+        default=[],
+        help="a directory to remove when the parent is gone, repeatable",
+    )
     parser.add_argument("module")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(argv)
 
     def cleanup() -> None:
-        if options.remove is not None:
-            shutil.rmtree(options.remove, ignore_errors=True)
+        for directory in options.remove:
+            _remove(directory)
 
     end_with_parent(options.fd, cleanup=cleanup)
     sys.argv = [options.module, *options.arguments]

@@ -1,8 +1,17 @@
-"""The demo's relay, as a service would have it: a function on the table's stream, configured by its environment."""
+"""The demo's relay, as a service would have it: a function on the table's stream, configured by its environment.
+
+Its time-outs are chosen for its time. A publish starts only while a whole request, the settling after it and some slack
+still fit, and the function has 2.5 s in all, to be out of time twice in an outage: so a request to the bus may take
+0.55 s and one to the table 0.3 s, each in one attempt, since the relay retries by itself. Bus and table are on this
+machine and answer in milliseconds. In AWS one would give the function more time rather than the clients less.
+"""
 
 from __future__ import annotations
 
 import os
+
+import boto3
+from botocore.config import Config
 
 from dynamodb_outbox.local.demo.names import LAYOUT
 from dynamodb_outbox.publisher import Relay
@@ -10,4 +19,8 @@ from dynamodb_outbox.sinks import EventBridge
 
 __all__ = ["handler"]
 
-handler = Relay(EventBridge(os.environ["ORDERS_BUS"]), layout=LAYOUT).lambda_handler
+_once = Config(connect_timeout=0.05, retries={"mode": "standard", "total_max_attempts": 1}, max_pool_connections=16)
+_bus = boto3.client("events", config=_once.merge(Config(read_timeout=0.5)))
+_table = boto3.client("dynamodb", config=_once.merge(Config(read_timeout=0.25)))
+
+handler = Relay(EventBridge(os.environ["ORDERS_BUS"], client=_bus), layout=LAYOUT, client=_table).lambda_handler

@@ -1,6 +1,7 @@
 """What a demo takes place in: the engine, a bus in front of it for each lane, the relay and the consumer.
 
-Everything is made on entering and gone on leaving, however the block is left: no process, no file.
+Everything is made on entering and gone on leaving, however the block is left: no process, no file. When this process is
+killed nobody leaves the block; the processes end by themselves then, and the engine removes the files before it does.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class World:
         self._settings = settings
         self._schedule = schedule
         self._leave = ExitStack()
+        self.directory = Path()
         self.engine = Engine(settings.port)
         self.buses: dict[Lane, Bus] = {}
         self._children: list[Child] = []
@@ -86,7 +88,7 @@ class World:
         with ExitStack() as stack:
             self.directory = Path(tempfile.mkdtemp(prefix="dynamodb-outbox-demo-"))
             stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
-            stack.enter_context(self.engine)
+            self.engine = stack.enter_context(Engine(self._settings.port, orphans=[self.directory]))
             self._start_buses(stack)
             self._tables = self.engine.client("dynamodb")
             self._sqs = self.engine.client("sqs")
