@@ -301,6 +301,9 @@ def test_an_inbox_record_cannot_be_forged_through_a_transaction(engine: Account)
         ({"consumer": "a#b"}, "consumer"),
         ({"consumer": 5}, "consumer"),
         ({"consumer": "c", "remember": timedelta(seconds=1)}, "remember"),
+        ({"consumer": "c", "remember": 5}, "remember"),
+        ({"consumer": "c", "source": ""}, "source"),
+        ({"consumer": "aws.c"}, "source"),
     ],
 )
 def test_an_inbox_that_cannot_work_is_refused(arguments: dict[str, Any], said: str) -> None:

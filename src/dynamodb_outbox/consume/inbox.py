@@ -20,15 +20,17 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import duration, text
 from dynamodb_outbox.consume.envelopes import event_of_sqs_record
 from dynamodb_outbox.errors import ConfigurationError, OutboxError, UnhandledEvent
-from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Transaction
 
 __all__ = ["Inbox"]
@@ -65,16 +67,12 @@ class Inbox:
         client: Any = None,
         remember: timedelta = timedelta(days=30),
     ) -> None:
-        if not isinstance(consumer, str) or not consumer or "#" in consumer:
-            raise ConfigurationError(
-                f"Inbox(consumer={consumer!r}): a name that is not empty and has no '#', which separates the parts of "
-                "an inbox record's key."
-            )
-        if remember < timedelta(minutes=1):
-            raise ConfigurationError(f"Inbox(remember={remember}): at least a minute.")
-        self._name = consumer
-        self._remember = remember
-        self._outbox = Outbox(table, source=source or consumer, layout=layout or Layout(), client=client)
+        name = text(consumer, partial(_unfit, "consumer"))
+        if "#" in name:
+            raise _unfit("consumer", f"is {name!r}; '#' separates the parts of an inbox record's key.")
+        self._name = name
+        self._remember = duration(remember, partial(_unfit, "remember"), least=timedelta(minutes=1))
+        self._outbox = Outbox(table, source=name if source is None else source, layout=layout, client=client)
         self._functions: dict[str, Function] = {}
         self._otherwise: Function | None = None
 
@@ -161,6 +159,10 @@ class Inbox:
         # Without a '#' in any part but the last, two events can never share a key.
         source = event.source.replace("%", "%25").replace("#", "%23")
         return f"{self._outbox.layout.inbox_prefix}{self._name}#{source}#{event.id}"
+
+
+def _unfit(argument: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"Inbox: {argument} {reason}")
 
 
 def _plain(function: Function) -> Function:
