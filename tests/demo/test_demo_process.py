@@ -35,6 +35,7 @@ def left(scratch: Path) -> list[object]:
     return [*wait_until_none(scratch).values(), *scratch.iterdir()]
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_a_demo_under_all_faults_keeps_its_promises_and_can_be_recounted(scratch: Path, tmp_path: Path) -> None:
     """Every kind of fault happened, no promise was broken, both dual writes went wrong, and the dump says the same."""
     dump = tmp_path / "dump"
@@ -85,6 +86,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
         yield lambda handler: runs[handler].result()
 
 
+@pytest.mark.usefixtures("engine_extra")
 @pytest.mark.parametrize("handler", MISTAKES)
 def test_a_function_with_one_mistake_fails_the_demo(
     handler: str, spoilt: Callable[[str], tuple[int, str, str]]
@@ -97,6 +99,7 @@ def test_a_function_with_one_mistake_fails_the_demo(
     assert any(one.startswith(says) for one in broken), broken
 
 
+@pytest.mark.usefixtures("engine_extra")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scratch: Path) -> None:
     """Ctrl-C (a terminal sends it to the whole group), SIGTERM, SIGHUP: a sentence, no traceback, nothing left."""
@@ -111,6 +114,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scr
     assert left(scratch) == []
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> None:
     """The engine's death is the message, not the errors that follow from it; nothing is left."""
     with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch) as process:
@@ -123,6 +127,7 @@ def test_an_engine_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> Non
     assert left(scratch) == []
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_a_bus_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> None:
     """So does the death of a bus, and it is named."""
     with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch) as process:
@@ -136,15 +141,18 @@ def test_a_bus_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> None:
     assert left(scratch) == []
 
 
-def test_a_demo_that_is_killed_takes_its_processes_along(scratch: Path) -> None:
-    """After SIGKILL nobody can clean up, and still no process stays."""
+@pytest.mark.usefixtures("engine_extra")
+def test_a_demo_that_is_killed_leaves_nothing(scratch: Path) -> None:
+    """After SIGKILL nobody is left to clean up, and still no process stays, and no file."""
     with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch) as process:
         read_until(process, "measuring")
+        assert len(list(scratch.iterdir())) == 2
         process.kill()
         finish(process)
-    assert wait_until_none(scratch) == {}
+    assert left(scratch) == []
 
 
+@pytest.mark.usefixtures("engine_extra")
 def test_a_port_that_is_taken_is_named(scratch: Path) -> None:
     """Status 3, the port and what to do, and nothing is started."""
     with socket.socket() as taken:
@@ -163,8 +171,9 @@ def test_a_port_that_is_taken_is_named(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize(("package", "arguments"), [("ministack", ("--json",)), ("hypercorn", ()), ("rich", ())])
+@pytest.mark.usefixtures("engine_extra")
 def test_a_missing_extra_is_named(package: str, arguments: tuple[str, ...], scratch: Path) -> None:
-    """Status 3, and the command that installs what is missing."""
+    """Status 3, and the command that installs what is missing, when nothing but that is missing."""
     program = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from dynamodb_outbox.cli import main\n"

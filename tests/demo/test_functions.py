@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,12 +74,38 @@ def test_the_consumer_books_each_event_once(engine: Account) -> None:
 @pytest.mark.usefixtures("environment")
 def test_the_relay_publishes_what_an_order_left_in_the_table(engine: Account) -> None:
     """A stream record of an order is published to the bus and settled."""
+    batch = records_of_an_order(engine)
+    assert load(RELAY)({"Records": batch}, None) == {"batchItemFailures": []}
+    assert count_pending(engine.client("dynamodb"), table_of("outbox"), LAYOUT) == 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """The time that Lambda says is left."""
+
+    remaining_ms: int
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return the same at every call."""
+        return self.remaining_ms
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_relays_time_outs_fit_its_time(engine: Account, caplog: pytest.LogCaptureFixture) -> None:
+    """One request to the bus and one to the table fit the function's time, even when it was late to begin."""
+    context = Context(plan(20, 1).relay_timeout_ms - 250)
+    assert load(RELAY)({"Records": records_of_an_order(engine)}, context) == {"batchItemFailures": []}
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def records_of_an_order(engine: Account) -> list[dict[str, Any]]:
+    """Place an order, in a table of its own with a bus; return its stream records."""
     client = engine.client("dynamodb")
     arn = create_table(client, table_of("outbox"), layout=LAYOUT)
     create_bus(engine.client("events"), bus_of("outbox"))
     OutboxWriter(dynamodb=client).place(ORDER, lambda: None)
     records = client.scan(TableName=table_of("outbox"))["Items"]
-    batch = [
+    return [
         {
             "eventID": "1",
             "eventName": "INSERT",
@@ -91,8 +119,6 @@ def test_the_relay_publishes_what_an_order_left_in_the_table(engine: Account) ->
         }
         for place, item in enumerate(records)
     ]
-    assert load(RELAY)({"Records": batch}, None) == {"batchItemFailures": []}
-    assert count_pending(client, table_of("outbox"), LAYOUT) == 0
 
 
 def test_an_error_with_all_processes_alive_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

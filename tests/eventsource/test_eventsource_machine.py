@@ -12,7 +12,7 @@ from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Res
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Condition, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import FOREVER, PAYLOAD_BYTES, MappingConfig, retry_pause_ms
 from dynamodb_outbox.core.eventsource.filters import compile_filters
-from dynamodb_outbox.core.eventsource.lineage import readable
+from dynamodb_outbox.core.eventsource.lineage import childless, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import StreamRecord, stream_record
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
@@ -347,6 +347,14 @@ def test_parents_are_read_before_their_children() -> None:
     assert readable(parents, set()) == ["old", "root"]
     assert readable(parents, {"old", "root"}) == ["left", "right"]
     assert readable(parents, {"old", "root", "left", "right", "leaf"}) == []
+
+
+def test_what_ended_and_has_no_child_yet_is_named() -> None:
+    """Only shards that are listed and were read to their end: what is still open will get its children later."""
+    parents = {"root": None, "other": None, "left": "root"}
+    assert childless(parents, set()) == frozenset()
+    assert childless(parents, {"root"}) == frozenset()
+    assert childless(parents, {"root", "left", "trimmed"}) == {"left"}
 
 
 answers = st.one_of(

@@ -79,6 +79,11 @@ def test_shards_that_are_gone_are_forgotten(tmp_path: Path) -> None:
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": 5}}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "x", "finished": False}}}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "1"}}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "\u0665", "finished": False}}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "", "finished": False}}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "7\n", "finished": False}}}),
+        json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "7" * 5_000, "finished": False}}}),
+        "[" * 100_000,
     ],
 )
 def test_a_corrupted_file_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:

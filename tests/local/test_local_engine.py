@@ -183,12 +183,14 @@ def test_an_engine_that_ignores_sigterm_is_killed() -> None:
 
 
 @pytest.mark.usefixtures("engine_extra")
-def test_it_does_not_outlive_a_process_that_was_killed() -> None:
-    """After SIGKILL of the program that started it, the engine ends by itself and removes its directory."""
-    program = """
-        import time
+def test_it_does_not_outlive_a_process_that_was_killed(tmp_path: Path) -> None:
+    """After SIGKILL of the program that started it, the engine ends by itself; its directory and the orphans go."""
+    orphan = tmp_path / "orphan of a program"
+    (orphan / "inside").mkdir(parents=True)
+    program = f"""
+        import pathlib, time
         from dynamodb_outbox.local.engine import Engine
-        engine = Engine()
+        engine = Engine(orphans=[pathlib.Path({str(orphan)!r})])
         engine.start()
         print(engine.pid, flush=True)
         time.sleep(60)
@@ -199,10 +201,20 @@ def test_it_does_not_outlive_a_process_that_was_killed() -> None:
         pid = int(parent.stdout.readline())
         directory = engine_directory(pid)
         assert directory.is_dir()
+        assert orphan.is_dir()
         parent.kill()
         parent.wait()
         assert gone(pid)
     assert not directory.exists()
+    assert not orphan.exists()
+
+
+@pytest.mark.usefixtures("engine_extra")
+def test_an_engine_that_is_stopped_leaves_the_orphans_alone(tmp_path: Path) -> None:
+    """They are the caller's as long as the caller lives."""
+    with Engine(orphans=[tmp_path]) as engine:
+        assert engine.alive()
+    assert tmp_path.is_dir()
 
 
 def test_accounts_do_not_see_each_other(engine: Account) -> None:

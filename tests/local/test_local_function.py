@@ -23,9 +23,62 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HANDLERS = """
-    import os, signal, stat, sys, time
+    import json, os, signal, socket, stat, struct, subprocess, sys, time
 
     calls = 0
+
+    def connection():
+        for fd in range(3, 64):
+            try:
+                if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                    return fd
+            except OSError:
+                pass
+        raise LookupError("no socket")
+
+    def forks(event, context):
+        child = os.fork()
+        if child == 0:
+            return "of the child"
+        os.waitpid(child, 0)
+        return event
+
+    def forges(event, context):
+        if "frame" in event:
+            frame = event["frame"].encode()
+            os.write(connection(), struct.pack("!I", len(frame)) + frame)
+        return event
+
+    def closes_output(event, context):
+        sys.stdout.close()
+        return event
+
+    def replaces_output(event, context):
+        sys.stdout = sys.stderr = None
+        return event
+
+    def raises_without_output(event, context):
+        sys.stdout.close()
+        sys.stderr.close()
+        raise LookupError("nothing here")
+
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    class MuteDict(dict):
+        def items(self):
+            raise Mute
+
+    def raises_mute(event, context):
+        raise Mute
+
+    def answers_mute(event, context):
+        return MuteDict(a=1)
+
+    def leaves_a_program_and_dies(event, context):
+        subprocess.Popen(["sleep", "5"], close_fds=False)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def echo(event, context):
         return event
@@ -63,12 +116,7 @@ HANDLERS = """
         os.kill(os.getpid(), signal.SIGKILL)
 
     def hangs_up(event, context):
-        for fd in range(3, 64):
-            try:
-                if stat.S_ISSOCK(os.fstat(fd).st_mode):
-                    os.close(fd)
-            except OSError:
-                pass
+        os.close(connection())
         time.sleep(60)
 
     def sleeps(event, context):
@@ -94,6 +142,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., FunctionProcess]]:
     """Start functions of the module above; all are ended with the test."""
     (tmp_path / "handlers.py").write_text(textwrap.dedent(HANDLERS))
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mute.py").write_text("from handlers import Mute\nraise Mute\n")
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
     started: list[FunctionProcess] = []
 
@@ -222,6 +271,7 @@ def test_a_child_that_died_while_idle_is_replaced_without_a_failure(start: Calla
     [
         ("no_such_module:handler", "Runtime.ImportModuleError"),
         ("broken:handler", "Runtime.ImportModuleError"),
+        ("mute:handler", "Runtime.ImportModuleError"),
         ("handlers:nothing", "Runtime.HandlerNotFound"),
         ("handlers:value", "Runtime.HandlerNotFound"),
         ("slow:handler", "Sandbox.Timedout"),
@@ -235,6 +285,71 @@ def test_a_function_that_cannot_be_loaded_fails_every_invocation(
     failures = [function.invoke({}) for _ in range(2)]
     assert [failure.kind for failure in failures if isinstance(failure, FunctionFailed)] == [kind] * 2
     assert function.pid is None
+
+
+def test_a_fork_of_the_function_gives_no_answers(start: Callable[..., FunctionProcess]) -> None:
+    """Its child may return as well: the answers stay those of the function, each to its own call."""
+    function = start("forks")
+    assert [function.invoke({"n": n}) for n in range(3)] == [Responded({"n": n}) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"answer": "forged"}',
+        '{"request_id": null, "answer": "forged"}',
+        '{"request_id": "of another call", "answer": "forged"}',
+        '["forged"]',
+        "forged",
+        "[" * 100_000,
+    ],
+)
+def test_an_answer_to_another_call_is_never_taken_for_this_ones(
+    start: Callable[..., FunctionProcess], frame: str
+) -> None:
+    """Whatever else comes on the connection fails the call and ends the process; the next call has a new one."""
+    function = start("forges")
+    assert function.invoke({"n": 1}) == Responded({"n": 1})
+    failure = function.invoke({"n": 2, "frame": frame})
+    assert isinstance(failure, FunctionFailed)
+    assert failure.kind == "Local.WrongReply"
+    assert function.pid is None
+    assert function.invoke({"n": 3}) == Responded({"n": 3})
+
+
+@pytest.mark.parametrize("name", ["closes_output", "replaces_output"])
+def test_a_function_without_standard_output_succeeds(start: Callable[..., FunctionProcess], name: str) -> None:
+    """What cannot be flushed changes no answer, and the process stays."""
+    function = start(name)
+    assert function.invoke({"n": 1}) == Responded({"n": 1})
+    pid = function.pid
+    assert function.invoke({"n": 2}) == Responded({"n": 2})
+    assert function.pid == pid
+
+
+def test_an_exception_without_any_output_is_still_told(start: Callable[..., FunctionProcess]) -> None:
+    """The traceback has nowhere to go; the failure comes back all the same."""
+    assert start("raises_without_output").invoke({}) == FunctionFailed("LookupError", "nothing here")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("raises_mute", "Mute"), ("answers_mute", "Runtime.MarshalError")])
+def test_an_exception_that_cannot_say_what_it_is_keeps_the_process(
+    start: Callable[..., FunctionProcess], name: str, kind: str
+) -> None:
+    """Its class is reported, and that its text cannot be had."""
+    function = start(name)
+    failure = function.invoke({})
+    assert isinstance(failure, FunctionFailed)
+    assert failure.kind == kind
+    assert "its text cannot be had: RuntimeError" in failure.message
+    assert function.pid is not None
+
+
+def test_a_program_that_the_function_left_does_not_hide_its_death(start: Callable[..., FunctionProcess]) -> None:
+    """The connection is the function's alone: its end is seen at once, not at the time-out."""
+    failure = start("leaves_a_program_and_dies", timeout_ms=4_000).invoke({})
+    assert isinstance(failure, FunctionFailed)
+    assert failure.kind == "Runtime.ExitError"
 
 
 def test_the_child_does_not_react_to_interrupts(start: Callable[..., FunctionProcess]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ from fake_streams import ARN, FakeStreams, page, refusal
 from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
 from dynamodb_outbox.core.eventsource.config import MappingConfig
-from dynamodb_outbox.errors import StreamRefused
+from dynamodb_outbox.errors import StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.local.source import EventSource, main
@@ -161,12 +162,138 @@ def test_children_are_read_after_their_parent(tmp_path: Path, stop: StopFlag) ->
     function = Recorder()
     checkpoint = CheckpointFile(tmp_path / "cp", ARN)
     source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop)
-    source.step()
-    source.step()
+    run_until(source, lambda: len(function.batches) == 3)
     assert function.batches == [["1", "2"], ["3"], ["4"]]
     again = CheckpointFile(tmp_path / "cp", ARN)
     assert again.position("parent") == Position("2", finished=True)
     assert (again.position("left"), again.position("right")) == (Position("3"), Position("4"))
+
+
+@dataclass
+class Splitting:
+    """A streams client whose list of shards changes with the time; a shard has one page of records."""
+
+    clock: SteadyClock
+    appears_ms: dict[str, int]
+    parents: dict[str, str]
+    pages: dict[str, list[int]]
+    closed: frozenset[str] = frozenset()
+    unlisted_from_ms: int | None = None
+    listed_ms: list[int] = field(default_factory=list)
+
+    def describe_stream(self, **_request: Any) -> Any:
+        """Answer with the shards that are there by now."""
+        self.listed_ms.append(self.clock.steady_ms)
+        if self.unlisted_from_ms is not None and self.clock.steady_ms >= self.unlisted_from_ms:
+            raise refusal("LimitExceededException")
+        there = [shard for shard, at_ms in self.appears_ms.items() if at_ms <= self.clock.steady_ms]
+        return shards(*((shard, self.parents.get(shard)) for shard in there))
+
+    def get_shard_iterator(self, **request: Any) -> Any:
+        """Start at the beginning of a shard."""
+        return {"ShardIterator": request["ShardId"]}
+
+    def get_records(self, **request: Any) -> Any:
+        """Answer the shard's records, once; a closed shard ends there."""
+        shard = request["ShardIterator"]
+        return page(*self.pages.pop(shard, []), following=None if shard in self.closed else shard)
+
+
+@dataclass
+class SteadyClock:
+    """A clock under the test's hand."""
+
+    steady_ms: int = 0
+
+    def now_ms(self) -> int:
+        """Return some time of the day."""
+        return 1_800_000_000_000 + self.steady_ms
+
+    def monotonic_ms(self) -> int:
+        """Return the steady time."""
+        return self.steady_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Let time pass."""
+        self.steady_ms += duration_ms
+
+
+def step_for(source: EventSource, clock: SteadyClock, duration_ms: int, *, every_ms: int = 100) -> None:
+    """Step as `run` does when nothing is new."""
+    for _ in range(duration_ms // every_ms):
+        source.step()
+        clock.sleep_ms(every_ms)
+
+
+def test_a_child_that_is_listed_late_is_read_while_another_shard_is_open(tmp_path: Path, stop: StopFlag) -> None:
+    """The list is looked at again until the child of the shard that ended is in it, and not too often."""
+    clock = SteadyClock()
+    client = Splitting(
+        clock,
+        appears_ms={"a": 0, "b": 0, "child": 3_000},
+        parents={"child": "a"},
+        pages={"a": [1], "b": [2], "child": [30]},
+        closed=frozenset({"a"}),
+    )
+    function = Recorder()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
+    step_for(source, clock, 3_600)
+    assert function.batches == [["1"], ["2"], ["30"]]
+    gaps = [later - earlier for earlier, later in zip(client.listed_ms, client.listed_ms[1:], strict=False)]
+    assert gaps[0] == 100  # the end of a shard is a reason to look, but not more often than allowed
+    assert set(gaps[1:]) == {500}
+    step_for(source, clock, 20_000)
+    assert len(client.listed_ms) <= len(gaps) + 1 + 5
+
+
+def test_a_restart_with_a_child_missing_looks_for_it_as_well(tmp_path: Path, stop: StopFlag) -> None:
+    """That a shard ended is in the checkpoint, not only in the process that read its end."""
+    CheckpointFile(tmp_path / "cp", ARN).keep("a", Position("1", finished=True))
+    clock = SteadyClock()
+    client = Splitting(clock, {"a": 0, "b": 0, "child": 1_000}, {"child": "a"}, {"b": [2], "child": [30]})
+    function = Recorder()
+    source = EventSource(DynamoDbStream(client, ARN), function, CheckpointFile(tmp_path / "cp", ARN), stop, clock=clock)
+    step_for(source, clock, 1_600)
+    assert function.batches == [["2"], ["30"]]
+
+
+def test_a_shard_that_nothing_announced_is_found(tmp_path: Path, stop: StopFlag) -> None:
+    """The list is looked at now and then though nothing is missing: a second child may come after the first."""
+    clock = SteadyClock()
+    client = Splitting(clock, {"a": 0, "new": 2_000}, {}, {"a": [1], "new": [9]})
+    function = Recorder()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
+    step_for(source, clock, 60_000)
+    assert function.batches == [["1"], ["9"]]
+    assert client.listed_ms == list(range(0, 60_000, 5_000))
+
+
+def test_without_any_shard_the_list_is_looked_at_twice_a_second(tmp_path: Path, stop: StopFlag) -> None:
+    """DescribeStream is not called at every poll."""
+    clock = SteadyClock()
+    client = Splitting(clock, {}, {}, {})
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, clock=clock)
+    step_for(source, clock, 5_000)
+    assert client.listed_ms == list(range(0, 5_000, 500))
+
+
+def test_open_shards_are_read_though_the_shards_cannot_be_listed(tmp_path: Path, stop: StopFlag) -> None:
+    """A refused DescribeStream is an outage to be logged, not a reason to deliver nothing."""
+    clock = SteadyClock()
+    client = Splitting(clock, {"a": 0}, {}, {"a": [1]}, unlisted_from_ms=1)
+    function = Recorder()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
+    source.step()
+    clock.sleep_ms(6_000)
+    for number in (2, 3):
+        client.pages["a"] = [number]
+        with pytest.raises(StreamUnavailable):
+            source.step()
+    assert function.batches == [["1"], ["2"], ["3"]]
 
 
 def test_a_shard_that_ended_is_left_only_when_its_last_record_is_done(tmp_path: Path, stop: StopFlag) -> None:

@@ -187,7 +187,7 @@ class Engine:
                 [
                     *(sys.executable, "-m", "dynamodb_outbox.process.lifeline"),
                     *("--fd", str(self._lifeline.child_fd)),
-                    *(f"--remove={directory}" for directory in (*self._orphans, self._directory)),
+                    *(word for gone in (self._directory, *self._orphans) for word in ("--remove", str(gone))),
                     "hypercorn",
                     # In the wrapper's own process (no worker processes), and with connections that outlive a pause.
                     *(_APPLICATION, "--bind", f"fd://{listener.fileno()}", "--workers", "0"),

@@ -2,8 +2,10 @@
 
 It is loaded once and called many times, one invocation at a time. It has a time-out that is kept by SIGKILL, whatever
 the code is doing. An exception leaves the process as it is; a death or a time-out makes the next invocation start a new
-one. Every reply names its request: one that names another, as when the function forked and its child answered as well,
-ends the process and fails the invocation, for an answer taken for the wrong batch would lose events. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
+one. What it prints goes where this process's output goes and cannot touch the protocol, which has a socket of its own.
+
+Every reply names its request. One that names another (the function forked, and its child answered as well) ends the
+process and fails the invocation: an answer that is taken for that of another batch loses events.
 
 The child joins this process's group, so that ending the group ends both, and does not react to SIGINT and SIGTERM:
 whether to finish the invocation is this process's decision. `dynamodb_outbox.process.lifeline` ends it when this

@@ -120,7 +120,9 @@ class EventSource:
         for lane in list(self._lanes.values()):
             if not self.stop.is_set():
                 busy = self._visit(lane) or busy
-        self._discover_when_due()  # last: when the shards cannot be listed, those that are open are read all the same
+        if not self.stop.is_set():
+            # Last, so that shards that are open are read though the shards cannot be listed.
+            self._discover_when_due()
         return busy
 
     def _discover_when_due(self) -> None:

@@ -1,8 +1,8 @@
 """The demo's relay, as a service would have it: a function on the table's stream, configured by its environment.
 
 Its time-outs are chosen for its time. A publish starts only while a whole request, the settling after it and some slack
-still fit, and the function has 2.5 s in all, to be out of time twice in an outage: so a request to the bus may take
-0.55 s and one to the table 0.3 s, each in one attempt, since the relay retries by itself. Bus and table are on this
+still fit, and the function has 3 s in all, to be out of time twice in an outage: so a request to the bus may take 0.6 s
+and one to the table 0.45 s, each in one attempt, since the relay retries by itself. Bus and table are on this
 machine and answer in milliseconds. In AWS one would give the function more time rather than the clients less.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-import boto3
+from boto3.session import Session
 from botocore.config import Config
 
 from dynamodb_outbox.local.demo.names import LAYOUT
@@ -19,8 +19,9 @@ from dynamodb_outbox.sinks import EventBridge
 
 __all__ = ["handler"]
 
+_session = Session()
 _once = Config(connect_timeout=0.05, retries={"mode": "standard", "total_max_attempts": 1}, max_pool_connections=16)
-_bus = boto3.client("events", config=_once.merge(Config(read_timeout=0.5)))
-_table = boto3.client("dynamodb", config=_once.merge(Config(read_timeout=0.25)))
+_bus = _session.client("events", config=_once.merge(Config(read_timeout=0.55)))
+_table = _session.client("dynamodb", config=_once.merge(Config(read_timeout=0.4)))
 
 handler = Relay(EventBridge(os.environ["ORDERS_BUS"], client=_bus), layout=LAYOUT, client=_table).lambda_handler

@@ -130,8 +130,8 @@ class Schedule:
     customers: int
     orders: tuple[Order, ...]
     outage_at: int
-    outage_ms: int = 6_000
-    relay_timeout_ms: int = 2_500
+    outage_ms: int = 6_500
+    relay_timeout_ms: int = 3_000
     rejected: float = 0.05
     doubled: float = 0.04
     answers_lost: int = 3

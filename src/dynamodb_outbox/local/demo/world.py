@@ -79,8 +79,7 @@ class World:
         self._settings = settings
         self._schedule = schedule
         self._leave = ExitStack()
-        self.directory = Path()
-        self.engine = Engine(settings.port)
+        self.engine = Engine(settings.port)  # until entering: nothing runs, and it can be asked
         self.buses: dict[Lane, Bus] = {}
         self._children: list[Child] = []
 
