@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
-    from dynamodb_outbox.core.record.moves import Parking, Settled
+    from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import Event
@@ -82,8 +82,8 @@ class RecordStates(Protocol):
         """Make pending records published, each if it is still as its image says. `now_ms` is wall-clock time."""
         ...
 
-    def park(self, table: str, image: WireItem, parking: Parking) -> str | None:
-        """Store a record as parked, whether it is still there or not; return None when that holds, else why not."""
+    def park(self, table: str, image: WireItem, parking: Parking) -> Parked:
+        """Store a record as parked, whether it is still there or not, and say whether that holds and is new."""
         ...
 
 

@@ -13,6 +13,8 @@ and a warning is logged once: a request that hangs could then outlive the functi
 from __future__ import annotations
 
 import logging
+import math
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.arguments import text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
+from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.relay.commands import (
@@ -40,7 +44,7 @@ from dynamodb_outbox.core.relay.commands import (
 )
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
-from dynamodb_outbox.core.relay.select import Selected, select
+from dynamodb_outbox.core.relay.select import Selected, Selection, select
 from dynamodb_outbox.core.relay.states import State
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
 from dynamodb_outbox.layout import Layout
@@ -60,6 +64,8 @@ _SLACK_MS = 250
 _UNLIMITED_MS = 60_000
 """The time an invocation without a context takes at most."""
 _TABLE_CALLS = 2
+_MOST_IN_FLIGHT = 1000  # each is a thread
+_REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+", re.ASCII)
 
 
 class Relay:
@@ -95,11 +101,13 @@ class Relay:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
-        if ordering not in {"key", "none"}:
+        _check_parts(sink, layout, client)
+        if ordering not in ("key", "none"):
             raise ConfigurationError(f"Relay(ordering={ordering!r}): 'key' or 'none'.")
-        if max_in_flight < 1:
-            raise ConfigurationError(f"Relay(max_in_flight={max_in_flight}): at least 1.")
-        if source is not None and (fault := source_fault(source)) is not None:
+        whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
+        if table is not None:
+            text(table, _refusal("table"))
+        if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
             raise ConfigurationError(f"Relay(source={source!r}): {fault}")
         self.sink = sink
         self.layout = layout if layout is not None else Layout()
@@ -127,7 +135,9 @@ class Relay:
         """
         started_ms = self._clock.monotonic_ms()
         remaining_ms = _remaining_ms(context)
-        selected = select(_records_of(event), self.layout)
+        selection = select(_records_of(event), self.layout)
+        _report_elsewhere(selection)
+        selected = selection.records
         if not selected:
             return {"batchItemFailures": []}
         table = self._table_of(selected)
@@ -325,12 +335,14 @@ class _Run:
         one = self._batch.selected[command.record]
         fault = command.fault
         parking = Parking(fault.code, fault.reason, self._clock.now_ms(), self._batch.positions(command))
-        failure = self._states.park(self._batch.table, one.image, parking)
-        if failure is None:
+        parked = self._states.park(self._batch.table, one.image, parking)
+        if parked.failure is not None:
+            _log.error("record %s could not be parked (%s) for: %s", one.sequence_number, parked.failure, fault)
+        elif parked.new:
             _log.error("an event of record %s was parked: %s", one.sequence_number, fault)
         else:
-            _log.error("record %s could not be parked (%s) for: %s", one.sequence_number, failure, fault)
-        return ParkDone(command.entry, parked=failure is None)
+            _log.info("record %s has been parked or settled before: %s", one.sequence_number, fault)
+        return ParkDone(command.entry, parked=parked.failure is None, new=parked.new)
 
     def _settle(self, command: Settle) -> Fact:
         images = [self._batch.selected[record].image for record in command.records]
@@ -353,5 +365,42 @@ _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an e
 
 
 def _remaining_ms(context: Any) -> int:
+    """Return what the context says is left; a context that says nothing of use counts as none."""
     ask = getattr(context, "get_remaining_time_in_millis", None)
-    return _UNLIMITED_MS if ask is None else max(0, int(ask()))
+    left = ask() if callable(ask) else None
+    if isinstance(left, bool) or not isinstance(left, (int, float)) or not math.isfinite(left):
+        return _UNLIMITED_MS
+    return max(0, int(left))
+
+
+def _report_elsewhere(selection: Selection) -> None:
+    """Log the records left to another Region's relay. Where one of the two is no Region, nobody may relay them."""
+    for (written_in, here), count in selection.elsewhere.items():
+        known = _REGION.fullmatch(written_in) and _REGION.fullmatch(here)
+        _log.log(
+            logging.INFO if known else logging.WARNING,
+            "%d records were written in Region %r and are not relayed from this stream, whose Region is %r",
+            count,
+            written_in,
+            here,
+        )
+
+
+def _check_parts(sink: Any, layout: Any, client: Any) -> None:
+    parts = (getattr(sink, name, None) for name in ("prepare", "publish"))
+    if (
+        isinstance(sink, type)
+        or not all(map(callable, parts))
+        or not isinstance(getattr(sink, "limits", None), SinkLimits)
+    ):
+        raise ConfigurationError(
+            f"Relay(sink={sink!r}): a sink is needed, such as EventBridge('orders') of dynamodb_outbox.sinks."
+        )
+    if layout is not None and not isinstance(layout, Layout):
+        raise ConfigurationError(f"Relay(layout={layout!r}): a Layout is needed.")
+    if client is not None and not hasattr(client, "meta"):
+        raise ConfigurationError(f"Relay(client={client!r}): a boto3 client of 'dynamodb' is needed.")
+
+
+def _refusal(what: str) -> Callable[[str], ConfigurationError]:
+    return lambda reason: ConfigurationError(f"Relay: {what} {reason}")

@@ -83,6 +83,7 @@ class Simulation:
         self.halted = False
         self.settled: Counter[int] = Counter()
         self.park_times = list(recent_parks)
+        self.charged: dict[int, int | None] = {}  # record -> when it was counted, None when that is decided
         self.sent: Counter[int] = Counter()
         self.wake_ms: int | None = None
         self.done: Done | None = None
@@ -118,11 +119,17 @@ class Simulation:
                 self._remember(number, outcome.fault)
         return self.feed(PublishDone(publish.batch, outcome))
 
-    def finish_park(self, park: Park, *, parked: bool) -> list[Command]:
-        """Let a park succeed or fail."""
+    def finish_park(self, park: Park, *, parked: bool, new: bool = True) -> list[Command]:
+        """Let a park succeed or fail, or find the record parked already."""
         self.parks.remove(park)
-        (self.parked if parked else self.frozen).add(park.entry)
-        return self.feed(ParkDone(park.entry, parked))
+        if parked:
+            self.parked |= set(park.refused) - self.frozen
+        else:
+            self.frozen |= set(park.refused) - self.parked
+        at, self.charged[park.record] = self.charged[park.record], None
+        if parked and not new and at is not None:
+            self.park_times.remove(at)
+        return self.feed(ParkDone(park.entry, parked, new))
 
     def finish_settle(self, settle: Settle, again: tuple[int, ...] = ()) -> list[Command]:
         """Let a settle call end."""
@@ -232,9 +239,13 @@ class Simulation:
         assert set(command.refused) <= self.poison
         assert {self.entries[number].record for number in command.refused} == {command.record}
         self._check_head(command.entry)
-        window = [at for at in self.park_times if at > self.now_ms - self.settings.park_window_ms]
-        assert len(window) < self.settings.park_limit
-        self.park_times.append(self.now_ms)
+        assert command.record not in {park.record for park in self.parks}
+        if command.record not in self.charged:
+            window = [at for at in self.park_times if at > self.now_ms - self.settings.park_window_ms]
+            assert len(window) < self.settings.park_limit
+            assert len(window) < self.settings.park_limit - 1 or command.record == self.lowest()
+            self.charged[command.record] = self.now_ms
+            self.park_times.append(self.now_ms)
         self.parks.append(command)
         assert len(self.parks) + len(self.settles) <= self.settings.max_table_calls
 

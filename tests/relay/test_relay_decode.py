@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dynamodb_outbox.core.codec.envelope import cloudevent
 from dynamodb_outbox.core.record.decode import decode, ordering_key
 from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
+from dynamodb_outbox.core.record.schema import id_by_hand
 from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
@@ -250,3 +251,32 @@ def test_even_an_unreadable_record_has_an_ordering_key() -> None:
     assert ordering_key(ours(key={"S": "OTHER"}), LAYOUT) == "OTHER"
     assert ordering_key(ours(key={"N": "1"}), LAYOUT) == "ORDER#1"
     assert ordering_key(by_hand(key={"S": "theirs"}), LAYOUT) == "ORDER#1"
+
+
+def test_ids_that_are_unique_in_a_partition_alone_are_told_apart() -> None:
+    """A consumer would take the second for a repetition of the first."""
+    ids = [
+        decode(by_hand(pk={"S": partition}, sk={"S": sort_key}), LAYOUT, source="shop").events[0].id
+        for partition, sort_key in (
+            ("ORDER#1", "OUTBOX#0001"),
+            ("ORDER#2", "OUTBOX#0001"),
+            ("A", "OUTBOX#B#1"),
+            ("A#B", "OUTBOX#1"),
+            ("A%23B", "OUTBOX#1"),
+        )
+    ]
+    assert ids == ["ORDER%231#0001", "ORDER%232#0001", "A#B#1", "A%23B#1", "A%2523B#1"]
+
+
+@given(st.lists(st.tuples(st.text("a#%2", min_size=1), st.text("a#%2", min_size=1)), unique=True, max_size=9))
+def test_no_two_rows_share_an_id(keys: list[tuple[str, str]]) -> None:
+    """Whatever characters stand in their keys."""
+    assert len({id_by_hand(*key) for key in keys}) == len(keys)
+
+
+def test_an_id_stays_short_enough_for_a_consumer_to_keep() -> None:
+    """A long one is hashed, the same each time."""
+    first = id_by_hand("p" * 500, "1" * 12)
+    assert len(first) == 64
+    assert first == id_by_hand("p" * 500, "1" * 12) != id_by_hand("p" * 500, "1" * 13)
+    assert id_by_hand("p" * 500, "1" * 11) == "p" * 500 + "#" + "1" * 11

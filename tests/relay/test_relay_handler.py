@@ -3,144 +3,22 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
 from dynamodb_outbox.core.limits import SinkLimits
-from dynamodb_outbox.core.record.moves import Parking, Settled
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
+from dynamodb_outbox.core.record.moves import Settled
+from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
 from dynamodb_outbox.publisher import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import Event
-
-TRANSIENT = Fault(Kind.TRANSIENT, "Busy")
-CONTENT = Fault(Kind.CONTENT, "Bad", "never")
-ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-31T12:00:00.000"
-
-
-class Bus:
-    """A sink that answers as its script says, and remembers what it accepted."""
-
-    limits = SinkLimits(entries=10, request_bytes=1000, entry_bytes=1000)
-    request_ms = 100
-
-    def __init__(self, script: Callable[[Event], Fault | None] = lambda _: None) -> None:
-        self.script = script
-        self.accepted: list[Event] = []
-        self.calls = 0
-        self.at_once = 0
-        self.most_at_once = 0
-        self.pause_s = 0.0
-        self.lock = threading.Lock()
-
-    def prepare(self, event: Event) -> Prepared | Fault:
-        """Take any event."""
-        return Prepared(event, 1)
-
-    def publish(self, entries: Sequence[Any]) -> Outcome:
-        """Ask the script about each entry."""
-        with self.lock:
-            self.calls += 1
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-        time.sleep(self.pause_s)
-        results = tuple(map(self.script, entries))
-        with self.lock:
-            self.at_once -= 1
-            self.accepted += [event for event, fault in zip(entries, results, strict=True) if fault is None]
-        return Answered(results)
-
-
-class Table:
-    """Record states that remember what they were told."""
-
-    request_ms = 100
-
-    def __init__(self, failure: str | None = None) -> None:
-        self.failure = failure
-        self.settled: list[str] = []
-        self.parked: list[tuple[str, str, Parking]] = []
-        self.answers: list[Settled] = []
-
-    def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
-        """Settle, or answer as scripted."""
-        assert table == "shop"
-        assert now_ms > 1_700_000_000_000
-        if self.answers:
-            return self.answers.pop(0)
-        self.settled += [image["sk"]["S"] for image in images]
-        return Settled(done=len(images))
-
-    def park(self, table: str, image: WireItem, parking: Parking) -> str | None:
-        """Park, or fail as scripted."""
-        self.parked.append((table, image["sk"]["S"], parking))
-        return self.failure
-
-
-class Context:
-    """Lambda's context, as far as it matters."""
-
-    def __init__(self, remaining_ms: int = 10_000) -> None:
-        self.remaining_ms = remaining_ms
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return what is left."""
-        return self.remaining_ms
-
-
-def row(number: int, *, pk: str = "ORDER#1", **image: Any) -> dict[str, Any]:
-    """Return the stream record of a hand-written row."""
-    keys = {"pk": {"S": pk}, "sk": {"S": f"OUTBOX#{number}"}}
-    fields = {"type": {"S": "order.placed"}, "payload": {"S": f'{{"n":{number}}}'}, "ts": {"N": "1769860800"}}
-    return {
-        "eventName": "INSERT",
-        "awsRegion": "eu-west-1",
-        "eventSourceARN": ARN,
-        "dynamodb": {
-            "Keys": keys,
-            "NewImage": keys | fields | image,
-            "SequenceNumber": str(number),
-            "StreamViewType": "NEW_IMAGE",
-        },
-    }
-
-
-def several(number: int, ids: str) -> dict[str, Any]:
-    """Return the stream record of a record with several events."""
-    elements = ",".join(
-        f'{{"id":"{one}","type":"t","source":"s","time":"2026-01-31T12:00:00.000000Z","data":{{}}}}' for one in ids
-    )
-    record = row(
-        number,
-        ob_v={"N": "1"},
-        key={"S": "ORDER#1"},
-        at={"N": "1"},
-        state={"S": "pending"},
-        events={"S": f"[{elements}]"},
-    )
-    for name in ("type", "payload", "ts"):
-        del record["dynamodb"]["NewImage"][name]
-    return record
-
-
-def relay(bus: Any, states: Table | None = None, **options: Any) -> Relay:
-    """Return a relay between a bus and a table of this test."""
-    made = Relay(bus, **options)
-    made._states = states if states is not None else Table()
-    return made
-
-
-def failures(answer: dict[str, list[dict[str, str]]]) -> list[str]:
-    """Return the identifiers of an answer."""
-    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
 def test_everything_accepted_is_an_empty_answer() -> None:
@@ -148,7 +26,7 @@ def test_everything_accepted_is_an_empty_answer() -> None:
     bus, table = Bus(), Table()
     answer = relay(bus, table).lambda_handler({"Records": [row(10), row(9), row(11)]}, Context())
     assert answer == {"batchItemFailures": []}
-    assert [event.id for event in bus.accepted] == ["9", "10", "11"]
+    assert [short(event) for event in bus.accepted] == ["9", "10", "11"]
     assert sorted(table.settled) == ["OUTBOX#10", "OUTBOX#11", "OUTBOX#9"]
 
 
@@ -162,11 +40,11 @@ def test_nothing_to_relay_is_an_empty_answer(records: list[Any]) -> None:
 
 def test_the_lowest_record_that_is_not_done_is_answered_as_the_stream_spells_it() -> None:
     """Numbers of varying length are compared as numbers: 99 is lower than 100."""
-    bus = Bus(lambda event: TRANSIENT if event.id in {"99", "100"} else None)
+    bus = Bus(lambda event: TRANSIENT if short(event) in {"99", "100"} else None)
     records = [row(100, pk="a"), row(98, pk="b"), row(99, pk="c"), row(101, pk="d")]
     answer = relay(bus).lambda_handler({"Records": records}, Context(600))
     assert failures(answer) == ["99"]
-    assert {event.id for event in bus.accepted} == {"98", "101"}
+    assert {short(event) for event in bus.accepted} == {"98", "101"}
 
 
 def test_a_rejected_event_is_sent_again_in_the_same_invocation_and_its_key_waits() -> None:
@@ -174,17 +52,17 @@ def test_a_rejected_event_is_sent_again_in_the_same_invocation_and_its_key_waits
     rejections = {"1": 2, "2": 1}
 
     def script(event: Event) -> Fault | None:
-        rejections[event.id] = rejections.get(event.id, 0) - 1
-        return TRANSIENT if rejections[event.id] >= 0 else None
+        rejections[short(event)] = rejections.get(short(event), 0) - 1
+        return TRANSIENT if rejections[short(event)] >= 0 else None
 
     bus = Bus(script)
     assert failures(relay(bus).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())) == []
-    assert [event.id for event in bus.accepted] == ["1", "2", "3"]
+    assert [short(event) for event in bus.accepted] == ["1", "2", "3"]
 
 
 def test_an_event_that_can_never_pass_is_parked_and_its_key_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """The record goes to the table with the bus's own code; the batch succeeds; the log says so, without payload."""
-    bus, table = Bus(lambda event: CONTENT if event.id == "2" else None), Table()
+    bus, table = Bus(lambda event: CONTENT if short(event) == "2" else None), Table()
     with caplog.at_level(logging.DEBUG, "dynamodb_outbox.relay"):
         answer = relay(bus, table).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
     assert failures(answer) == []
@@ -201,7 +79,7 @@ def test_a_row_that_cannot_be_read_is_parked() -> None:
     forged = row(1, payload={"S": '{"a":1},"id":"forged","x":{"b":1}'})
     assert failures(relay(bus, table).lambda_handler({"Records": [forged, row(2)]}, Context())) == []
     assert [parking.code for _, _, parking in table.parked] == ["InvalidRecord"]
-    assert [event.id for event in bus.accepted] == ["2"]
+    assert [short(event) for event in bus.accepted] == ["2"]
 
 
 def test_what_the_sink_refuses_to_prepare_is_parked_unsent() -> None:
@@ -209,29 +87,29 @@ def test_what_the_sink_refuses_to_prepare_is_parked_unsent() -> None:
 
     class Picky(Bus):
         def prepare(self, event: Event) -> Prepared | Fault:
-            return CONTENT if event.id == "1" else super().prepare(event)
+            return CONTENT if short(event) == "1" else super().prepare(event)
 
     bus, table = Picky(), Table()
     assert failures(relay(bus, table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
     assert [(sort_key, parking.code) for _, sort_key, parking in table.parked] == [("OUTBOX#1", "Bad")]
-    assert [event.id for event in bus.accepted] == ["2"]
+    assert [short(event) for event in bus.accepted] == ["2"]
 
 
 def test_a_park_that_fails_holds_the_batch_at_that_record() -> None:
     """The event would be nowhere otherwise."""
-    bus = Bus(lambda event: CONTENT if event.id == "2" else None)
+    bus = Bus(lambda event: CONTENT if short(event) == "2" else None)
     answer = relay(bus, Table("AccessDenied")).lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
     assert failures(answer) == ["2"]
-    assert [event.id for event in bus.accepted] == ["1"]
+    assert [short(event) for event in bus.accepted] == ["1"]
 
 
 def test_of_several_events_the_refused_one_is_named() -> None:
     """By its position in the record; the others are published and the record is not settled."""
-    bus, table = Bus(lambda event: CONTENT if event.id == "b" else None), Table()
+    bus, table = Bus(lambda event: CONTENT if short(event) == "b" else None), Table()
     records = [row(1, pk="other"), several(2, "abc"), row(3)]
     assert failures(relay(bus, table).lambda_handler({"Records": records}, Context())) == []
     assert [parking.events for _, _, parking in table.parked] == [(1,)]
-    assert [event.id for event in bus.accepted if event.id != "1"] == ["a", "c", "3"]
+    assert [short(event) for event in bus.accepted if short(event) != "1"] == ["a", "c", "3"]
     assert sorted(table.settled) == ["OUTBOX#1", "OUTBOX#3"]
 
 
@@ -317,7 +195,7 @@ def test_even_an_error_of_its_own_waits_for_what_is_under_way() -> None:
                 raise OSError("no entropy")
             return 0.0
 
-    slow = Bus(lambda event: time.sleep(0.5) if event.id == "2" else None)
+    slow = Bus(lambda event: time.sleep(0.5) if short(event) == "2" else None)
     slow.limits = SinkLimits(1, 1000, 1000)
     with pytest.raises(OSError, match="no entropy"):
         relay(slow, entropy=Failing()).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())
@@ -400,6 +278,7 @@ OTHER_SOURCES: dict[str, Any] = {
     },
     "shop.orders": {"version": "0", "source": "shop.orders", "detail-type": "order.placed", "detail": {}},
     "nobody": {"Records": ["text"]},
+    "Records.0. comes from nobody": {"Records": [None]},
     "has no Records": {},
     "no Records": {"Records": None},
     "stream": [{"eventSource": "aws:dynamodb", "eventName": "INSERT", "dynamodb": {}}],  # as EventBridge Pipes hand on
@@ -435,11 +314,64 @@ SOURCES: list[dict[str, Any]] = [{"source": ""}, {"source": "aws.shop"}, {"sourc
 """Each of them would park every hand-written event."""
 
 
-@pytest.mark.parametrize("options", [{"ordering": "fifo"}, {"max_in_flight": 0}, *SOURCES])
+WRONG: list[dict[str, Any]] = [
+    {"ordering": "fifo"},
+    {"ordering": []},
+    {"max_in_flight": 0},
+    {"max_in_flight": "3"},
+    {"max_in_flight": True},
+    {"max_in_flight": 2.5},
+    {"sink": None},
+    {"sink": "orders"},
+    {"sink": Bus},
+    {"layout": "pk"},
+    {"client": "dynamodb"},
+    {"table": ""},
+    {"table": 5},
+    {"source": 5},
+    *SOURCES,
+]
+
+
+@pytest.mark.parametrize("options", WRONG)
 def test_arguments_that_cannot_work(options: dict[str, Any]) -> None:
-    """Refused when the relay is made."""
-    with pytest.raises(ConfigurationError):
-        Relay(Bus(), **options)
+    """Refused when the relay is made, by name."""
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        Relay(**{"sink": Bus(), **options})
+
+
+@pytest.mark.parametrize("said", [None, "soon", True, float("nan")])
+def test_a_context_that_does_not_say_what_is_left_counts_as_none(said: Any) -> None:
+    """A stand-in of a test, say: the relay has its minute."""
+    context = Context()
+    context.remaining_ms = said
+    assert failures(relay(Bus()).lambda_handler({"Records": [row(1)]}, context)) == []
+
+
+@pytest.mark.parametrize(("here", "level"), [("eu-west-1", "INFO"), ("ddblocal", "WARNING")])
+def test_records_of_another_region_are_counted_in_the_log(
+    here: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once per invocation, with both Regions; louder when one of them is none, for then nobody relays the record."""
+    ours = [row(n, ob_v={"N": "1"}, region={"S": "us-east-1"}) | {"awsRegion": here} for n in (1, 2)]
+    with caplog.at_level(logging.INFO, "dynamodb_outbox.relay"):
+        assert failures(relay(Bus()).lambda_handler({"Records": ours}, Context())) == []
+    (one,) = caplog.records
+    assert one.levelname == level
+    assert one.getMessage().startswith("2 records were written in Region 'us-east-1' and are not")
+    assert repr(here) in one.getMessage()
+
+
+def test_a_record_with_more_refused_events_than_the_park_limit_ends_parked() -> None:
+    """Delivered again and again by a relay that stays the same, the checkpoint moves on."""
+    table = Table()
+    letters = "abcdefghijkl"
+    made = relay(Bus(lambda event: CONTENT if event.id in letters else None), table)
+    records = [several(1, letters), *(row(n, pk=str(n), payload={"S": "bad"}) for n in range(2, 12)), row(12, pk="z")]
+    assert failures(made.lambda_handler({"Records": records}, Context())) == ["11"]
+    assert failures(made.lambda_handler({"Records": records[10:]}, Context())) == ["11"]
+    made._recent_parks = ()  # a minute later
+    assert failures(made.lambda_handler({"Records": records}, Context())) == []
 
 
 def test_a_request_that_fails_as_a_whole_is_retried() -> None:
@@ -454,7 +386,7 @@ def test_a_request_that_fails_as_a_whole_is_retried() -> None:
 
     bus = Resetting()
     assert failures(relay(bus).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
-    assert [event.id for event in bus.accepted] == ["1", "2"]
+    assert [short(event) for event in bus.accepted] == ["1", "2"]
 
 
 def test_a_pool_that_takes_no_work_is_an_error_and_not_an_answer() -> None:

@@ -133,11 +133,62 @@ def test_of_a_record_with_several_events_the_refused_one_is_parked_and_the_other
 
 
 def test_a_second_refused_event_of_a_record_is_parked_beside_the_first() -> None:
-    """The second park names both."""
-    simulation = Simulation([Entry(0, "a", 1, CONTENT), Entry(0, "a", 1, CONTENT)], TEN)
+    """The second park names both, and counts for nothing against the limit."""
+    simulation = Simulation([Entry(0, "a", 1), Entry(0, "a", 1)], TEN, recent_parks=(0,) * 9)
     simulation.start()
+    simulation.finish_publish(simulation.publishes[0], Answered((CONTENT,)))
     simulation.finish_park(simulation.parks[0], parked=True)
+    simulation.finish_publish(simulation.publishes[0], Answered((CONTENT,)))
     assert simulation.parks == [Park(1, 0, (0, 1), CONTENT)]
+    simulation.finish_park(simulation.parks[0], parked=True, new=False)
+    assert simulation.done == Done(None)
+    assert len(simulation.machine.recent_parks) == 10
+
+
+def test_refused_events_that_are_known_from_the_start_are_parked_in_one_call() -> None:
+    """The accepted one between them is sent in its turn; the last needs no call of its own."""
+    entries = [Entry(0, "a", 1, CONTENT), Entry(0, "a", 1), Entry(0, "a", 1, CONTENT), Entry(1, "a", 1)]
+    simulation = Simulation(entries, TEN)
+    assert simulation.start() == [Park(0, 0, (0, 2), CONTENT)]
+    assert simulation.finish_park(simulation.parks[0], parked=True) == [Publish(0, (1,))]
+    assert simulation.finish_publish(simulation.publishes[0], Answered((None,))) == [Publish(1, (3,))]
+    assert simulation.drain().lowest is None
+
+
+def test_a_record_that_was_parked_before_costs_nothing() -> None:
+    """Its unit comes back, so the eleventh of a batch that is delivered again is parked."""
+    entries = [Entry(number, str(number), 1, CONTENT) for number in range(11)]
+    simulation = Simulation(entries, TEN)
+    simulation.start()
+    while simulation.parks:
+        park = simulation.parks[0]
+        simulation.finish_park(park, parked=True, new=park.record == 10)
+    assert simulation.done == Done(None)
+    assert simulation.machine.recent_parks == (0,)
+
+
+def test_the_lowest_record_has_the_last_unit_of_the_park_limit() -> None:
+    """It holds the checkpoint. The others take what is left, and are held at the end."""
+    entries = [Entry(0, "a", 1), Entry(0, "a", 1), *(Entry(n, str(n), 1, CONTENT) for n in range(1, 12))]
+    simulation = Simulation(entries, TEN)
+    simulation.start()
+    for _ in range(9):
+        simulation.finish_park(simulation.parks[0], parked=True)
+    assert simulation.parks == []
+    simulation.finish_publish(simulation.publishes[0], Answered((None,)))
+    simulation.finish_publish(simulation.publishes[0], Answered((CONTENT,)))
+    assert [park.record for park in simulation.parks] == [0]
+    simulation.finish_park(simulation.parks[0], parked=True)
+    assert simulation.done == Done(10)
+
+
+def test_a_lost_answer_of_a_park_keeps_its_unit() -> None:
+    """The record may be parked."""
+    simulation = Simulation([Entry(0, "a", 1, CONTENT)], TEN)
+    simulation.start()
+    simulation.finish_park(simulation.parks[0], parked=False)
+    assert simulation.done == Done(0)
+    assert simulation.machine.recent_parks == (0,)
 
 
 def test_a_fault_of_the_target_stops_everything_and_parks_nothing() -> None:

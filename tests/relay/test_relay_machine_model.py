@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -94,10 +96,10 @@ class RelayModel(RuleBasedStateMachine):
         self.simulation.finish_publish(publish, Answered((None,) * length))
 
     @precondition(lambda self: self.simulation.parks)
-    @rule(data=st.data(), parked=st.booleans())
-    def end_park(self, data: st.DataObject, parked: bool) -> None:
-        """Store a record as parked, or perhaps not."""
-        self.simulation.finish_park(data.draw(st.sampled_from(self.simulation.parks)), parked=parked)
+    @rule(data=st.data(), parked=st.booleans(), new=st.booleans())
+    def end_park(self, data: st.DataObject, parked: bool, new: bool) -> None:
+        """Store a record as parked, or perhaps not, or find it so."""
+        self.simulation.finish_park(data.draw(st.sampled_from(self.simulation.parks)), parked=parked, new=new)
 
     @precondition(lambda self: self.simulation.settles)
     @rule(data=st.data())
@@ -204,3 +206,54 @@ def test_without_faults_everything_is_accepted_and_settled_once(ordered: bool) -
     for key in "abc" if ordered else ():
         order = [number for number in simulation.accepted if entries[number].key == key]
         assert order == sorted(order)
+
+
+poisoned = st.lists(
+    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=6),  # of a record: (poison, known at once)
+    min_size=1,
+    max_size=14,
+)
+
+
+@given(poisoned, st.integers(1, 4), st.integers(1, 3), st.booleans(), st.booleans())
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_poison_never_stops_a_stream(
+    drawn: list[list[tuple[bool, bool]]], keys: int, limit: int, warm: bool, ordered: bool
+) -> None:
+    """Delivered again until done, a batch of any poison ends; each event was accepted, or its record says parked."""
+    entries = [
+        Entry(record, str(record % keys), 1, CONTENT if poison and known else None)
+        for record, events in enumerate(drawn)
+        for poison, known in events
+    ]
+    poison = [is_poison for events in drawn for is_poison, _ in events]
+    figures = Settings(SinkLimits(3, 100, 100), ordered=ordered, park_limit=limit)
+    stored: dict[int, set[int]] = {}
+    accepted: set[int] = set()
+    recent: tuple[int, ...] = ()
+    begin: int | None = 0
+    while begin is not None:
+        first = next(n for n, entry in enumerate(entries) if entry.record >= begin)
+        rest = [replace(entry, record=entry.record - begin) for entry in entries[first:]]
+        simulation = Simulation(rest, figures, recent_parks=recent if warm else ())
+        simulation.start()
+        while simulation.done is None:
+            if simulation.parks:
+                park = simulation.parks[0]
+                before = stored.get(park.record + begin)
+                stored.setdefault(park.record + begin, set()).update(first + number for number in park.refused)
+                simulation.finish_park(park, parked=True, new=before is None)
+            elif simulation.publishes:
+                sent = simulation.publishes[0]
+                simulation.finish_publish(
+                    sent, Answered(tuple(CONTENT if poison[first + n] else None for n in sent.entries))
+                )
+            else:
+                simulation.finish_settle(simulation.settles[0])
+        accepted |= {first + number for number in simulation.accepted}
+        recent = tuple(at - 60_000 for at in simulation.machine.recent_parks)
+        lowest = simulation.done.lowest
+        assert lowest != 0, "no progress in a window"
+        begin = None if lowest is None else begin + lowest
+    assert accepted == {n for n, is_poison in enumerate(poison) if not is_poison}
+    assert set().union(*stored.values()) == {n for n, is_poison in enumerate(poison) if is_poison}

@@ -10,7 +10,8 @@ from botocore.config import Config
 from botocore.stub import Stubber
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
-from dynamodb_outbox.core.record.moves import Parking, Settled
+from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
+from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_bus, create_table
@@ -96,7 +97,7 @@ def test_settled_records_are_published_with_a_ttl_and_leave_the_index(shop: Shop
     expires = {"N": str(NOW_MS // 1000 + 7 * 86400)}
     without = {name: value for name, value in pending(1).items() if name != "ob_pending"}
     assert shop.get(1) == without | {"state": {"S": "published"}, "expires_at": expires}
-    assert shop.get(2) == row(2, state={"S": "published"}, expires_at=expires)
+    assert shop.get(2) == row(2, ob_state={"S": "published"}, expires_at=expires)
     assert shop.index("03") == []
 
 
@@ -123,7 +124,7 @@ def test_settling_leaves_no_ghost_and_touches_no_parked_record(shop: Shop) -> No
 def test_a_pending_record_is_parked_where_an_operator_sees_it(shop: Shop) -> None:
     """In the index partition of parked records, without a TTL, with the reason."""
     shop.put(pending(1))
-    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.states.park("shop", pending(1), WHY) == Parked(new=True)
     assert shop.get(1) == pending(1) | {
         "state": {"S": "parked"},
         "ob_pending": {"S": "parked"},
@@ -141,16 +142,18 @@ def test_a_hand_written_row_is_parked_whether_it_is_still_there_or_not(shop: Sho
     image = row(1, blob={"B": "AAE="})  # as a stream record in JSON carries it
     if there:
         shop.put(row(1, blob={"B": b"\x00\x01"}))
-    assert shop.states.park("shop", image, WHY) is None
+    assert shop.states.park("shop", image, WHY) == Parked(new=True)
+    assert shop.states.park("shop", image, WHY) == Parked()
     found = shop.get(1) or {}
     assert found["blob"] == {"B": b"\x00\x01"}
-    assert found["state"] == {"S": "parked"}
+    assert found["id"] == {"S": "ORDER%231#1"}
+    assert found["ob_state"] == {"S": "parked"}
     assert shop.index("parked") == ["OUTBOX#1"]
 
 
 def test_a_deleted_record_is_parked(shop: Shop) -> None:
     """Written again as a whole."""
-    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.states.park("shop", pending(1), WHY) == Parked(new=True)
     assert (shop.get(1) or {})["payload"] == {"S": '{"n":1}'}
 
 
@@ -159,7 +162,7 @@ def test_a_park_that_finds_the_record_done_is_a_success(shop: Shop, state: str) 
     """And changes nothing."""
     done = pending(1) | {"state": {"S": state}}
     shop.put(done)
-    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.states.park("shop", pending(1), WHY) == Parked()
     assert shop.get(1) == done
 
 
@@ -168,17 +171,17 @@ def test_parking_again_keeps_the_first_park(shop: Shop) -> None:
     shop.put(pending(1))
     shop.states.park("shop", pending(1), WHY)
     before = shop.get(1)
-    assert shop.states.park("shop", pending(1), Parking("Other", "later", NOW_MS + 1)) is None
+    assert shop.states.park("shop", pending(1), Parking("Other", "later", NOW_MS + 1)) == Parked()
     assert shop.get(1) == before
 
 
 def test_parking_another_event_of_a_record_adds_to_it(shop: Shop) -> None:
     """The positions are a set; all of them is no list."""
     shop.put(pending(1))
-    for positions in ((1,), (3,), (1,)):
-        assert shop.states.park("shop", pending(1), Parking("Bad", "never", NOW_MS, positions)) is None
+    for positions, new in (((1,), True), ((3,), False), ((1,), False)):
+        assert shop.states.park("shop", pending(1), Parking("Bad", "never", NOW_MS, positions)) == Parked(new=new)
     assert set((shop.get(1) or {})["parked_events"]["NS"]) == {"1", "3"}
-    assert shop.states.park("shop", pending(1), WHY) is None
+    assert shop.states.park("shop", pending(1), WHY) == Parked()
     assert "parked_events" not in (shop.get(1) or {})
 
 
@@ -203,12 +206,68 @@ def test_the_whole_way_on_the_engine(shop: Shop, engine: Account) -> None:
     batch = {"Records": [record | {"eventSourceARN": shop.stream} for record in records]}
     relay = Relay(EventBridge("orders", client=events), client=shop.client)
     assert relay.lambda_handler(batch, None) == {"batchItemFailures": []}
-    states = [(shop.get(number) or {})["state"]["S"] for number in (1, 2, 3)]
+    states = [(shop.get(number) or {})[name]["S"] for number, name in ((1, "ob_state"), (2, "state"), (3, "ob_state"))]
     assert states == ["published", "published", "parked"]
     # The same batch once more: published again, which is allowed, and nothing is settled or parked anew.
     before = [shop.get(number) for number in (1, 2, 3)]
     assert relay.lambda_handler(batch, None) == {"batchItemFailures": []}
     assert [shop.get(number) for number in (1, 2, 3)] == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_row_of_a_writer_with_a_state_of_its_own_keeps_it(shop: Shop, there: bool) -> None:
+    """Settling and parking keep theirs under another name, and a park takes back nothing that changed meanwhile."""
+    inserted = [row(1, state={"S": "published"}), row(2, state={"S": "OPEN"})]
+    if there:
+        shop.put(inserted[0], row(2, state={"S": "CLOSED"}))
+    assert shop.states.settle("shop", inserted[:1], NOW_MS) == (Settled(done=1) if there else Settled(changed=1))
+    assert shop.states.park("shop", inserted[1], WHY) == Parked(new=True)
+    if there:
+        assert (shop.get(1) or {})["state"] == {"S": "published"}
+        assert (shop.get(1) or {})["ob_state"] == {"S": "published"}
+    assert (shop.get(2) or {})["state"] == {"S": "CLOSED" if there else "OPEN"}
+    assert (shop.get(2) or {})["ob_state"] == {"S": "parked"}
+    assert shop.index("parked") == ["OUTBOX#2"]
+
+
+def test_a_park_takes_back_no_column_that_a_row_got_since(shop: Shop) -> None:
+    """The image is older than the row."""
+    shop.put(row(1, state={"S": "OPEN"}, note={"S": "new"}))
+    assert shop.states.park("shop", row(1, state={"S": "OPEN"}, note={"S": "old"}), WHY) == Parked(new=True)
+    assert (shop.get(1) or {})["note"] == {"S": "new"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("make", [row, pending])
+def test_a_record_without_room_is_parked_apart(shop: Shop, make: Any, there: bool) -> None:
+    """A small item stands for it; the record stays, or comes back, without a TTL; the same batch again adds nothing."""
+    image = make(1, payload={"S": "x"}, expires_at={"N": "9"}) if make is row else pending(1)
+    image["payload"] = {"S": ""}
+    used = sum(len(name) + len(next(iter(value.values()))) for name, value in image.items())
+    image["payload"] = {"S": "x" * (409_600 - used - 20)}
+    if there:
+        shop.put(image)
+    assert shop.states.park("shop", image, WHY) == Parked(new=True)
+    assert shop.states.park("shop", image, WHY) == Parked()
+    assert shop.get(1) == {name: value for name, value in image.items() if name != "expires_at"}
+    key = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1#parked"}}
+    apart = shop.client.get_item(TableName="shop", Key=key)["Item"]
+    assert apart == {
+        **key,
+        "ob_v": {"N": "1"},
+        "parked_sk": {"S": "OUTBOX#1"},
+        "id": {"S": "ORDER%231#1" if make is row else "1"},
+        "key": {"S": "ORDER#1"},
+        "at": {"N": str(NOW_MS)},
+        "state": {"S": "parked"},
+        "ob_pending": {"S": "parked"},
+        "parked_at": {"N": str(NOW_MS)},
+        "parked_code": {"S": "MalformedDetail"},
+        "parked_reason": {"S": "not JSON"},
+    }
+    assert shop.index("parked") == ["OUTBOX#1#parked"]
+    streamed = {"eventName": "INSERT", "dynamodb": {"Keys": key, "NewImage": apart, "SequenceNumber": "1"}}
+    assert select([streamed], LAYOUT).records == ()
 
 
 # --- answers that no engine gives -------------------------------------------------------------------------------------
@@ -283,7 +342,7 @@ def test_a_refusal_without_the_item_is_followed_by_a_read(offline: Any) -> None:
     with Stubber(offline) as stub:
         refuse(stub, "put_item")
         stub.add_response("get_item", {"Item": pending(1) | {"state": {"S": "published"}}})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) is None
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
         stub.assert_no_pending_responses()
 
 
@@ -294,7 +353,7 @@ def test_a_record_that_changes_under_the_park_is_looked_at_again(offline: Any) -
         refuse(stub, "put_item", parked)
         refuse(stub, "update_item")
         refuse(stub, "put_item", pending(1) | {"state": {"S": "published"}})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) is None
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
         stub.assert_no_pending_responses()
 
 
@@ -304,7 +363,10 @@ def test_a_record_that_keeps_changing_is_left_to_the_next_invocation(offline: An
         for _ in range(3):
             refuse(stub, "put_item")
             stub.add_response("get_item", {})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == "the record kept changing"
+        assert (
+            DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY).failure
+            == "the record kept changing"
+        )
 
 
 @pytest.mark.parametrize("operation", ["put_item", "update_item"])
@@ -314,10 +376,9 @@ def test_a_park_that_is_refused_for_another_reason_has_failed(offline: Any, oper
     with Stubber(offline) as stub:
         if operation == "update_item":
             refuse(stub, "put_item", parked)
-        stub.add_client_error(operation, "ValidationException", "item too large")
+        stub.add_client_error(operation, "AccessDeniedException", "not you")
         failure = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
-    assert failure is not None
-    assert failure.startswith("ValidationException")
+    assert str(failure.failure).startswith("AccessDeniedException")
 
 
 def test_our_own_client_is_made_late_and_is_quick_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +407,7 @@ def test_without_a_region_settle_and_park_fail_with_the_reason(monkeypatch: pyte
 def test_a_park_that_boto3_refuses_does_not_repeat_the_record(offline: Any) -> None:
     """What went wrong is logged, and values are data."""
     failure = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1) | {"n": {"N": 31415926}}, WHY)
-    assert failure == "ParamValidationError: Invalid type for parameter Item.n.N"
+    assert failure.failure == "ParamValidationError: Invalid type for parameter Item.n.N"
 
 
 def test_the_client_of_a_resource_is_refused() -> None:
@@ -354,3 +415,34 @@ def test_the_client_of_a_resource_is_refused() -> None:
     resource = boto3.resource("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
     with pytest.raises(ConfigurationError, match="resource"):
         DynamoRecordStates(LAYOUT, client=resource.meta.client)
+
+
+def test_more_events_of_a_record_that_is_parked_apart_are_added_there(offline: Any) -> None:
+    """The item that stands for it may be redriven in between: then nothing is left to do."""
+    apart = {"ob_v": {"N": "1"}, "state": {"S": "parked"}, "parked_events": {"NS": ["1"]}}
+    why = Parking("Bad", "never", NOW_MS, (2,))
+    for answers, expected in (((True,), Parked()), ((False, True), Parked())):
+        with Stubber(offline) as stub:
+            stub.add_client_error("put_item", "ValidationException", "Item size has exceeded the maximum allowed size")
+            for added in answers:
+                stub.add_response("get_item", {"Item": apart})
+                if added:
+                    stub.add_response("update_item", {})
+                else:
+                    refuse(stub, "update_item")
+            assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), why) == expected
+            stub.assert_no_pending_responses()
+
+
+def test_a_record_that_cannot_be_parked_apart_either_has_failed(offline: Any) -> None:
+    """With the reason of the second refusal, or because it kept changing."""
+    for last in ("ValidationException", "ConditionalCheckFailedException"):
+        with Stubber(offline) as stub:
+            stub.add_client_error("put_item", "ValidationException", "Item size")
+            for _ in range(1 if last == "ValidationException" else 3):
+                stub.add_response("get_item", {})
+                stub.add_response("update_item", {})
+                stub.add_client_error("put_item", last, modeled_fields={"Item": pending(1)} if last[0] == "C" else None)
+            parked = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
+        assert parked.failure is not None
+        assert parked.failure.startswith(("ValidationException", "the record kept changing"))

@@ -34,12 +34,12 @@ def stream_record(number: str = "100", *, name: str = "INSERT", sk: str = "OUTBO
 
 def numbers(*records: dict[str, Any]) -> list[str]:
     """Return the sequence numbers of what is selected."""
-    return [one.sequence_number for one in select(records, LAYOUT)]
+    return [one.sequence_number for one in select(records, LAYOUT).records]
 
 
 def test_an_inserted_record_is_selected_with_its_table() -> None:
     """The image is what will be published; the table's name comes from the stream's ARN."""
-    (one,) = select([stream_record(state={"S": "pending"})], LAYOUT)
+    (one,) = select([stream_record(state={"S": "pending"})], LAYOUT).records
     assert one.image["state"] == {"S": "pending"}
     assert one.table == "shop"
 
@@ -52,9 +52,12 @@ def test_an_inserted_record_is_selected_with_its_table() -> None:
         stream_record(name="REMOVE") | {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}},
         stream_record(sk="META"),
         stream_record(sk="outbox#1"),
-        stream_record(state={"S": "parked"}),
-        stream_record(state={"S": "published"}),
-        stream_record(state={"S": "discarded"}),
+        stream_record(ob_v={"N": "1"}, state={"S": "parked"}),
+        stream_record(ob_state={"S": "parked"}),
+        stream_record(ob_v={"N": "1"}, state={"S": "published"}),
+        stream_record(ob_state={"S": "published"}),
+        stream_record(ob_v={"N": "1"}, state={"S": "discarded"}),
+        stream_record(ob_state={"S": "discarded"}),
         stream_record(ob_v={"N": "1"}, region={"S": "us-east-1"}),
         {"eventName": "MODIFY"},
         {"eventName": "REMOVE", "eventSource": "aws:dynamodb"},
@@ -67,7 +70,19 @@ def test_what_is_not_relayed(record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "image",
-    [{}, {"state": {"S": "NEW"}}, {"state": {"N": "1"}}, {"region": {"S": "us-east-1"}}, {"ob_v": {"N": "1"}}],
+    [
+        {},
+        {"state": {"S": "NEW"}},
+        {"state": {"N": "1"}},
+        {"state": {"S": "published"}},
+        {"state": {"S": "parked"}},
+        {"state": {"S": "discarded"}},
+        {"region": {"S": "us-east-1"}},
+        {"region": {"M": {}}},
+        {"region": {"L": []}},
+        {"ob_v": {"N": "1"}},
+        {"ob_v": {"N": "1"}, "region": {"N": "1"}},
+    ],
 )
 def test_attributes_that_hand_written_rows_use_for_themselves_do_not_hide_them(image: Any) -> None:
     """Only the states of this library, and only the Region of its own records, leave a record out."""
@@ -105,6 +120,23 @@ def test_another_layout_is_an_error_and_not_silence() -> None:
         select([stream_record()], Layout(pk="PK", sk="SK"))
 
 
+def test_records_of_another_region_are_counted() -> None:
+    """By the Region they were written in, and the stream's."""
+    records = [stream_record(ob_v={"N": "1"}, region={"S": name}) for name in ("us-east-1", "us-east-1", "eu-west-1")]
+    selection = select(records, LAYOUT)
+    assert selection.elsewhere == {("us-east-1", "eu-west-1"): 2}
+    assert len(selection.records) == 1
+
+
+@pytest.mark.parametrize("image", [["pk"], {"pk": "ORDER#1"}, {"pk": {}}, {"pk": {"S": "a", "N": "1"}}])
+def test_an_image_that_is_no_item_is_an_error(image: Any) -> None:
+    """With the record's position."""
+    record = stream_record()
+    record["dynamodb"]["NewImage"] = image
+    with pytest.raises(InvalidRecord, match=r"Records\[0\]"):
+        select([record], LAYOUT)
+
+
 @pytest.mark.parametrize("change", [None, {}, {"SequenceNumber": "x"}, {"SequenceNumber": "²"}, {"SequenceNumber": 1}])
 def test_what_is_no_stream_record_is_an_error(change: Any) -> None:
     """Another source behind the function is told apart at once."""
@@ -132,8 +164,8 @@ def test_records_of_another_source_are_an_error_that_names_it(changes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("arn", "table"), [(ARN, "shop"), (None, None), ("", None), ("arn:aws:sqs:x", None), (":table/", None)]
+    ("arn", "table"), [(ARN, "shop"), (None, None), ("", None), ("arn:aws:sqs:x", None), (":table/", None), (5, None)]
 )
-def test_the_table_of_a_stream(arn: str | None, table: str | None) -> None:
+def test_the_table_of_a_stream(arn: Any, table: str | None) -> None:
     """Its name stands in the ARN."""
     assert table_of(arn) == table

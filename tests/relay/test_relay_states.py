@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
+from dynamodb_outbox.core.record.schema import apart_sort_key
 from dynamodb_outbox.core.record.states import MOVES, moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
@@ -30,10 +31,10 @@ def test_the_moves_there_are() -> None:
     for before in states:
         for after in states:
             if (before, after) in pairs:
-                assert moved({"state": {"S": before}}, after) == {"S": after}
+                assert moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after) == {"S": after}
             else:
                 with pytest.raises(ValueError, match=f"from {before} to {after}"):
-                    moved({"state": {"S": before}}, after)
+                    moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after)
 
 
 @pytest.mark.parametrize("state", ["published", "discarded"])
@@ -66,7 +67,7 @@ def test_settling_a_hand_written_row_expects_no_state() -> None:
     """It has none; and names of the layout are quoted."""
     image = {"p k": {"S": "a"}, 's"k': {"S": "OUTBOX#1"}}
     statement = settle("shop", image, Layout(pk="p k", sk='s"k'), now_ms=0)
-    assert statement["Statement"].endswith('WHERE "p k"=? AND "s""k"=? AND "state" IS MISSING')
+    assert statement["Statement"].endswith('WHERE "p k"=? AND "s""k"=? AND "ob_state" IS MISSING')
     assert len(statement["Parameters"]) == 4
 
 
@@ -90,9 +91,9 @@ def test_parking_a_hand_written_row_gives_it_what_the_index_needs() -> None:
     """Id, key and time; it stays a hand-written row."""
     request = park("shop", IMAGE, Layout(), WHY)
     assert request["Item"]["at"] == {"N": "5000"}
-    assert request["Item"]["id"] == {"S": "1"}
+    assert request["Item"]["id"] == {"S": "ORDER%231#1"}
     assert "ob_v" not in request["Item"]
-    assert request["ConditionExpression"] == "attribute_not_exists(#state)"
+    assert request["ConditionExpression"] == "attribute_not_exists(#pk)"
 
 
 def test_parking_repairs_an_index_key_of_the_wrong_type() -> None:
@@ -147,9 +148,35 @@ def test_parking_more_adds_to_a_parked_record_alone() -> None:
 )
 def test_what_makes_a_park_superfluous(item: Any, events: set[str] | None, superfluous: bool) -> None:
     """A record that was published, discarded, or parked for at least these events."""
-    assert needs_no_parking(item, None if events is None else frozenset(events)) is superfluous
+    wanted = None if events is None else frozenset(events)
+    assert needs_no_parking(item | {"ob_v": {"N": "1"}}, wanted) is superfluous
+    by_hand = {"ob_state" if name == "state" else name: value for name, value in item.items()}
+    assert needs_no_parking(by_hand | {"state": {"S": "published"}}, wanted) is superfluous
 
 
 def test_an_unknown_state_counts_as_pending() -> None:
     """A column of the same name in a hand-written row means nothing here."""
     assert state_of({"state": {"S": "NEW"}}) == state_of({}) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("image", "state"),
+    [
+        ({"state": {"S": "parked"}}, "pending"),
+        ({"ob_state": {"S": "parked"}}, "parked"),
+        ({"ob_v": {"N": "1"}, "state": {"S": "parked"}}, "parked"),
+        ({"ob_v": {"N": "1"}, "ob_state": {"S": "parked"}}, "pending"),
+    ],
+)
+def test_a_state_of_the_writer_of_a_row_is_none_of_ours(image: Any, state: str) -> None:
+    """Ours stands in `state` in our records alone, and in `ob_state` in the others."""
+    assert state_of(image) == state
+
+
+def test_the_sort_key_of_a_record_parked_apart_fits_the_table() -> None:
+    """A long one is hashed, and still begins as records do."""
+    assert apart_sort_key("OUTBOX#" + "x" * 1010, "OUTBOX#") == "OUTBOX#" + "x" * 1010 + "#parked"
+    hashed = apart_sort_key("OUTBOX#" + "x" * 1017, "OUTBOX#")
+    assert hashed.startswith("OUTBOX#")
+    assert hashed.endswith("#parked")
+    assert len(hashed) == 78

@@ -309,3 +309,25 @@ def test_on_the_engine_a_batch_is_accepted(engine: Account) -> None:
     sink = EventBridge("orders", client=events)
     entries = [prepared(sink, event(id=str(number))).entry for number in range(10)]
     assert sink.publish(entries) == Answered((None,) * 10)
+
+
+WRONG: list[dict[str, Any]] = [
+    {"bus": None},
+    {"bus": ""},
+    {"timeout_s": "x"},
+    {"timeout_s": True},
+    {"timeout_s": float("nan")},
+    {"timeout_s": float("inf")},
+    {"envelope": 5},
+    {"envelope": None},
+    {"resources": ["arn"]},
+    {"limits": 10},
+    {"client": "events"},
+]
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_an_argument_of_the_wrong_kind_is_named(options: dict[str, Any]) -> None:
+    """At once, and not by a TypeError later."""
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        EventBridge(**{"bus": "orders", **options})

@@ -13,16 +13,16 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.error_codes import CONFLICTS, SERVER_TROUBLE, THROTTLING
-from dynamodb_outbox.core.record import moves
+from dynamodb_outbox.core.record import moves, schema
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dynamodb_outbox.core.record.moves import Parking, Settled
+    from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
@@ -37,6 +37,11 @@ _PASSING = (
 )
 """Codes of one statement that may pass later: those of the batch's own list [BC], and those of whole requests."""
 
+_CONDITION = "ConditionalCheckFailedException"
+_INVALID = "ValidationException"
+"""Of a park: the record with its marks is no item that the table could hold. Trying again would stop the shard."""
+
+_CHANGING = moves.Parked(failure="the record kept changing")
 _ATTEMPTS = 2
 _PARK_TURNS = 3
 _FAILS = (*TRANSPORT, ConfigurationError)
@@ -81,42 +86,80 @@ class DynamoRecordStates:
             failed=Counter(code for code in codes if code and code != _CHANGED and code not in _PASSING),
         )
 
-    def park(self, table: str, image: WireItem, parking: Parking) -> str | None:
-        """Store a record as parked, whether it is still there or not; return None when that holds, else why not."""
-        try:
-            for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh
-                found = self._put_parked(table, image, parking)
-                if found is None or needs_no_parking(found, parking.positions):
-                    return None
-                if state_of(found) == PARKED and self._park_more(table, image, parking):
-                    return None
-        except _FAILS as error:
-            return str(said(error))
-        return "the record kept changing"
+    def park(self, table: str, image: WireItem, parking: Parking) -> Parked:
+        """Store a record as parked, whether it is still there or not, and say whether that holds and is new.
 
-    def _put_parked(self, table: str, image: WireItem, parking: Parking) -> WireItem | None:
-        """Write the record as parked; return what is there instead when it was not as expected."""
+        One that has no room for the marks of a parked record is parked apart: `core.record.schema` tells of it.
+        """
         try:
-            self._client.get().put_item(**moves.park(table, image, self._layout, parking))
+            return self._park(table, image, parking)
+        except _FAILS as error:
+            if not _is_refused(error, _INVALID):
+                return moves.Parked(failure=str(said(error)))
+        try:
+            return self._park_apart(table, image, parking)
+        except _FAILS as error:
+            return moves.Parked(failure=str(said(error)))
+
+    def _park(self, table: str, image: WireItem, parking: Parking) -> Parked:
+        for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh
+            found = self._put(moves.park(table, image, self._layout, parking))
+            if found is None:
+                return moves.Parked(new=True)
+            if needs_no_parking(found, parking.positions):
+                return moves.Parked()
+            if state_of(found) == PARKED:
+                if self._update(moves.park_more(table, image, self._layout, parking)):
+                    return moves.Parked()
+            elif schema.SCHEMA not in image and self._update(moves.park_there(table, image, self._layout, parking)):
+                return moves.Parked(new=True)
+        return _CHANGING
+
+    def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
+        key = moves.apart_key(image, self._layout)
+        for _ in range(_PARK_TURNS):
+            found = self._read(table, key)
+            if found and needs_no_parking(found, parking.positions):
+                return moves.Parked()
+            if found:
+                standing_in = {schema.SCHEMA: found.get(schema.SCHEMA, {"N": "1"}), **key}
+                if self._update(moves.park_more(table, standing_in, self._layout, parking)):
+                    return moves.Parked()
+                continue
+            # The record first: what stands for it means nothing without it.
+            if not self._update(moves.without_ttl(table, image, self._layout)):
+                self._put(moves.restore(table, image, self._layout))
+            if self._put(moves.park_apart(table, image, self._layout, parking)) is None:
+                return moves.Parked(new=True)
+        return _CHANGING
+
+    def _put(self, request: Mapping[str, Any]) -> WireItem | None:
+        """Write an item; return what is there instead when that was not as expected."""
+        try:
+            self._client.get().put_item(**request)
         except ClientError as error:
-            if said(error).code != "ConditionalCheckFailedException":
+            if not _is_refused(error, _CONDITION):
                 raise
-            return error.response.get("Item") or self._read(table, image)
+            return error.response.get("Item") or self._read(request["TableName"], request["Item"])
         return None
 
-    def _park_more(self, table: str, image: WireItem, parking: Parking) -> bool:
+    def _update(self, request: Mapping[str, Any]) -> bool:
+        """Change an item; return False when it was not as expected."""
         try:
-            self._client.get().update_item(**moves.park_more(table, image, self._layout, parking))
+            self._client.get().update_item(**request)
         except ClientError as error:
-            if said(error).code != "ConditionalCheckFailedException":
+            if not _is_refused(error, _CONDITION):
                 raise
             return False
         return True
 
-    def _read(self, table: str, image: WireItem) -> WireItem:
-        keys = {name: image[name] for name in (self._layout.pk, self._layout.sk)}
-        item: WireItem = self._client.get().get_item(TableName=table, Key=keys, ConsistentRead=True).get("Item") or {}
+    def _read(self, table: str, key: WireItem) -> WireItem:
+        item: WireItem = self._client.get().get_item(**moves.read(table, key, self._layout)).get("Item") or {}
         return item
+
+
+def _is_refused(error: Exception, code: str) -> bool:
+    return isinstance(error, ClientError) and said(error).code == code
 
 
 def _own_config(timeout_s: float) -> Config:

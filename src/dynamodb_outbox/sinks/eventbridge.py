@@ -12,12 +12,14 @@ consistent with itself.
 
 from __future__ import annotations
 
+import math
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
+from dynamodb_outbox.arguments import text
 from dynamodb_outbox.core.codec.envelope import ENVELOPES, cloudevent, raw, source_fault
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
 from dynamodb_outbox.core.limits import (
@@ -87,14 +89,20 @@ class EventBridge:
         timeout_s: float = 2.5,
         limits: SinkLimits = EVENTBRIDGE,
     ) -> None:
-        if not _BUS.fullmatch(bus):
+        if not _BUS.fullmatch(text(bus, _refusal("bus"))):
             raise ConfigurationError(f"EventBridge({bus!r}): neither the name nor the ARN of an event bus.")
-        if isinstance(envelope, str) and envelope not in ENVELOPES:
+        if envelope not in ENVELOPES if isinstance(envelope, str) else not callable(envelope):
             raise ConfigurationError(
                 f"EventBridge(envelope={envelope!r}): one of {sorted(ENVELOPES)}, or a function from Event to text."
             )
-        if timeout_s <= 0:
-            raise ConfigurationError(f"EventBridge(timeout_s={timeout_s}): more than 0.")
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
+            raise ConfigurationError(f"EventBridge(timeout_s={timeout_s!r}): a number of seconds, more than 0.")
+        if resources is not None and not callable(resources):
+            raise ConfigurationError(f"EventBridge(resources={resources!r}): a function from Event to texts.")
+        if not isinstance(limits, SinkLimits):
+            raise ConfigurationError(f"EventBridge(limits={limits!r}): SinkLimits are needed.")
+        if client is not None and not hasattr(client, "meta"):
+            raise ConfigurationError(f"EventBridge(client={client!r}): a boto3 client of 'events' is needed.")
         self.bus = bus
         self.limits = limits
         self._envelope = ENVELOPES[envelope] if isinstance(envelope, str) else envelope
@@ -174,6 +182,10 @@ class EventBridge:
         if not all(isinstance(resource, str) for resource in resources):
             raise _Refused("ResourcesFailed", "the resources function returned something that is not text")
         return resources
+
+
+def _refusal(what: str) -> Callable[[str], ConfigurationError]:
+    return lambda reason: ConfigurationError(f"EventBridge: {what} {reason}")
 
 
 def _own_config(timeout_s: float) -> Config:

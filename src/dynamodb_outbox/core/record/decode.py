@@ -3,11 +3,11 @@
 The image is the item in wire form as a stream record carries it. It is taken as it was when it was inserted and is
 never read again from the table, so each delivery of it gives the same events with the same ids.
 
-Hand-written records (no `ob_v`) carry `type`, `payload` and `ts` beside their keys. Their id is what follows the prefix
-in the sort key, their key is the partition key, their time is `ts`, their source is the reader's setting. Their payload
-is examined strictly. A record that says `ob_v` was made by a writer that promises one JSON value, and is only held to
-that much, which is what the splicing of an envelope rests on; a name twice in its data would be the writer's own
-business.
+Hand-written records (no `ob_v`) carry `type`, `payload` and `ts` beside their keys. Their id comes from the sort key,
+with the partition key where it is no UUID; their key is the partition key, their time is `ts`, their source is the
+reader's setting. Their payload is examined strictly. A record that says `ob_v` was made by a writer that promises one
+JSON value, and is only held to that much, which is what the splicing of an envelope rests on; a name twice in its data
+would be the writer's own business.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Reader:
             raise self.invalid(f"the sort key has no id after {layout.prefix!r}.")
         if schema.SCHEMA not in image:
             key = self.text(layout.pk)
-            return Record(key, (self.by_hand(record_id, key),))
+            return Record(key, (self.by_hand(schema.id_by_hand(key, record_id), key),))
         if image[schema.SCHEMA] != {"N": str(schema.SCHEMA_VERSION)}:
             raise self.invalid(f"its schema ({schema.SCHEMA}) is not {schema.SCHEMA_VERSION}: a newer relay is needed.")
         key = self.text(schema.KEY)

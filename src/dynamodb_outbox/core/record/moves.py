@@ -2,6 +2,9 @@
 
 Settling many records is a batch of PartiQL statements, each with its own condition: DynamoDB has no other call that is
 both conditional per item and batched without being a transaction. An UPDATE of PartiQL never creates an item.
+
+Parking writes a record of ours as a whole, whether it is still there or not. A hand-written one is written as a whole
+only when it is gone; one that is there gets our attributes added, for its other columns are its writer's to change.
 """
 
 from __future__ import annotations
@@ -28,7 +31,20 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Parking", "Settled", "park", "park_more", "settle"]
+__all__ = [
+    "Parked",
+    "Parking",
+    "Settled",
+    "apart_key",
+    "park",
+    "park_apart",
+    "park_more",
+    "park_there",
+    "read",
+    "restore",
+    "settle",
+    "without_ttl",
+]
 
 _REASON_LENGTH = 256  # characters, at most 4 bytes each: within the head-room that a writer leaves in a record
 _CODE_LENGTH = 64
@@ -53,6 +69,17 @@ class Parking:
 
 
 @dataclass(frozen=True)
+class Parked:
+    """What a park came to: `new` when this call parked the record, `failure` when it is perhaps not parked, and why.
+
+    Neither: it was parked already, or published or discarded meanwhile.
+    """
+
+    new: bool = False
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
 class Settled:
     """What a settle call came to, by positions in it.
 
@@ -73,38 +100,30 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     """
     after = moved(image, PUBLISHED)
     expires_s = now_ms // 1000 + int(layout.published_for.total_seconds())
-    was = image.get(schema.STATE)
+    state = schema.state_name(image)
+    was = image.get(state)
     statement = (  # of quoted names; each value is a parameter
-        f"UPDATE {_quoted(table)} SET {_quoted(schema.STATE)}=? SET {_quoted(layout.ttl)}=? "  # noqa: S608 -- as said above
+        f"UPDATE {_quoted(table)} SET {_quoted(state)}=? SET {_quoted(layout.ttl)}=? "  # noqa: S608 -- as said above
         f"REMOVE {_quoted(schema.PENDING_INDEX)} "
         f"WHERE {_quoted(layout.pk)}=? AND {_quoted(layout.sk)}=? "
-        f"AND {_quoted(schema.STATE)}{' IS MISSING' if was is None else '=?'}"
+        f"AND {_quoted(state)}{' IS MISSING' if was is None else '=?'}"
     )
     parameters = [after, {"N": str(expires_s)}, image[layout.pk], image[layout.sk]]
     return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [_native(was)])]}
 
 
 def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
-    """Return the arguments of PutItem that write a pending record as parked, whether it is still there or not."""
-    after = moved(image, PARKED)
+    """Return the arguments of PutItem that write a pending record as parked, whether it is still there or not.
+
+    A hand-written one only if it is gone: see `park_there`.
+    """
+    moved(image, PARKED)
     item = {name: _native(value) for name, value in image.items() if name != layout.ttl}
-    item.setdefault(schema.ID, {"S": str(image[layout.sk]["S"])[len(layout.prefix) :]})
-    item.setdefault(schema.KEY, {"S": ordering_key(image, layout)})
-    if "N" not in item.get(schema.AT, {}):
-        item[schema.AT] = {"N": str(parking.at_ms)}  # the sort key of the index: without it nobody would see the record
-    item |= {schema.STATE: after, schema.PENDING_INDEX: {"S": PARKED}, **_why(parking)}
-    if parking.positions is not None:
-        item[PARKED_EVENTS] = {"NS": sorted(parking.positions, key=int)}
-    was = image.get(schema.STATE)
-    request: dict[str, Any] = {
-        "TableName": table,
-        "Item": item,
-        "ExpressionAttributeNames": {"#state": schema.STATE},
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }
+    item |= _marks(image, layout, parking)
+    was = image.get(schema.STATE) if schema.SCHEMA in image else None
+    request = _put_if_absent(table, item, layout)
     if was is None:
-        # True for a record that is not there, too.
-        return request | {"ConditionExpression": "attribute_not_exists(#state)"}
+        return request
     return request | {
         "ConditionExpression": "attribute_not_exists(#pk) OR #state = :was",
         "ExpressionAttributeNames": {"#pk": layout.pk, "#state": schema.STATE},
@@ -112,10 +131,118 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
     }
 
 
+def park_there(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that park a record that is there and has no state yet."""
+    marks = _marks(image, layout, parking)
+    names = {f"#{i}": name for i, name in enumerate(marks)}
+    names |= {"#pk": layout.pk, "#ttl": layout.ttl, "#state": schema.state_name(image)}
+    return {
+        "TableName": table,
+        "Key": _key(image, layout),
+        "UpdateExpression": "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(marks))) + " REMOVE #ttl",
+        "ConditionExpression": "attribute_exists(#pk) AND attribute_not_exists(#state)",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": {f":{i}": value for i, value in enumerate(marks.values())},
+    }
+
+
+# --- a record to which nothing can be added ---
+
+
+def apart_key(image: WireItem, layout: Layout) -> WireItem:
+    """Return the key of the item that stands for a record which is parked apart."""
+    sort_key = schema.apart_sort_key(str(image[layout.sk]["S"]), layout.prefix)
+    return {layout.pk: image[layout.pk], layout.sk: {"S": sort_key}}
+
+
+def read(table: str, key: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of GetItem, consistent, for the item under the key attributes of `key`."""
+    return {"TableName": table, "Key": _key(key, layout), "ConsistentRead": True}
+
+
+def park_apart(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of PutItem that write the item which stands for a parked record, unless it is there."""
+    item = {
+        **apart_key(image, layout),
+        schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
+        schema.PARKED_SK: image[layout.sk],
+        schema.ID: {"S": _id(image, layout)},
+        schema.KEY: {"S": ordering_key(image, layout)},
+        schema.AT: _at(image, parking),
+        schema.STATE: {"S": PARKED},
+        **_index_and_reason(parking),
+    }
+    return _put_if_absent(table, item, layout)
+
+
+def without_ttl(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that take the TTL from a record, if the record is there."""
+    return {
+        "TableName": table,
+        "Key": _key(image, layout),
+        "UpdateExpression": "REMOVE #ttl",
+        "ConditionExpression": "attribute_exists(#pk)",
+        "ExpressionAttributeNames": {"#pk": layout.pk, "#ttl": layout.ttl},
+    }
+
+
+def restore(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of PutItem that write a record as it was, less its TTL, if it is gone."""
+    item = {name: _native(value) for name, value in image.items() if name != layout.ttl}
+    return _put_if_absent(table, item, layout)
+
+
+def _put_if_absent(table: str, item: Mapping[str, AttributeValue], layout: Layout) -> dict[str, Any]:
+    return {
+        "TableName": table,
+        "Item": item,
+        "ConditionExpression": "attribute_not_exists(#pk)",
+        "ExpressionAttributeNames": {"#pk": layout.pk},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _key(item: WireItem, layout: Layout) -> WireItem:
+    return {layout.pk: item[layout.pk], layout.sk: item[layout.sk]}
+
+
+def _marks(image: WireItem, layout: Layout, parking: Parking) -> dict[str, AttributeValue]:
+    """Return what parking adds to a record; its own id, key and time stay where it has them."""
+    marks: dict[str, AttributeValue] = {
+        schema.ID: {"S": _id(image, layout)},
+        schema.KEY: {"S": ordering_key(image, layout)},
+    }
+    marks = {name: value for name, value in marks.items() if name not in image}
+    if "N" not in image.get(schema.AT, {}):
+        marks[schema.AT] = _at(image, parking)
+    return marks | {schema.state_name(image): {"S": PARKED}, **_index_and_reason(parking)}
+
+
+def _id(image: WireItem, layout: Layout) -> str:
+    suffix = str(image[layout.sk]["S"])[len(layout.prefix) :]
+    return suffix if schema.SCHEMA in image else schema.id_by_hand(str(image[layout.pk]["S"]), suffix)
+
+
+def _at(image: WireItem, parking: Parking) -> AttributeValue:
+    """Return the sort key of the index: without it nobody would see the record."""
+    at = image.get(schema.AT, {})
+    return at if "N" in at else {"N": str(parking.at_ms)}
+
+
+def _index_and_reason(parking: Parking) -> dict[str, AttributeValue]:
+    added: dict[str, AttributeValue] = {schema.PENDING_INDEX: {"S": PARKED}, **_why(parking)}
+    if parking.positions is not None:
+        added[PARKED_EVENTS] = {"NS": sorted(parking.positions, key=int)}
+    return added
+
+
 def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
-    """Return the arguments of UpdateItem that add events to those for which a record is parked already."""
+    """Return the arguments of UpdateItem that add events to those for which `image`, or its stand-in, is parked."""
     why = _why(parking)
-    names = {f"#{i}": name for i, name in enumerate(why)} | {"#state": schema.STATE, "#events": PARKED_EVENTS}
+    names = {f"#{i}": name for i, name in enumerate(why)} | {
+        "#state": schema.state_name(image),
+        "#events": PARKED_EVENTS,
+    }
     values: dict[str, AttributeValue] = {f":{i}": value for i, value in enumerate(why.values())}
     values[":parked"] = {"S": PARKED}
     changes = "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(why)))
@@ -126,7 +253,7 @@ def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> 
         values[":events"] = {"NS": sorted(parking.positions, key=int)}
     return {
         "TableName": table,
-        "Key": {layout.pk: image[layout.pk], layout.sk: image[layout.sk]},
+        "Key": _key(image, layout),
         "UpdateExpression": changes,
         "ConditionExpression": "#state = :parked",
         "ExpressionAttributeNames": names,

@@ -38,8 +38,21 @@ absent from the record then, and `id` is the record's own: the UUID of the sort 
     <ttl>        N     -        epoch SECONDS. NEVER on a pending record: one that TTL removed would be lost. The relay
                                 sets it when it settles the record. Its name is the layout's (`expires_at`)
 
-*Hand-written records* carry <pk>, <sk>, `type`, `payload` and `ts` alone and are relayed as they are: the id is what
-follows the prefix in the sort key, the key is <pk>, the time is `ts`, the source is the relay's setting.
+*Hand-written records* (no `ob_v`) carry <pk>, <sk>, `type`, `payload` and `ts`, and whatever else their writer likes;
+they are relayed as they are. The key is <pk>, the time is `ts`, the source is the relay's setting. The id is what
+follows the prefix in the sort key when that is a UUID in its 36-character form. Anything else may be the name of an
+event in one partition alone, so the id is then made of both: <pk>, with `%` written as `%25` and `#` as `%23`, then
+`#`, then what follows the prefix; of more than 512 bytes (UTF-8) the SHA-256 of that, in hex. `state` and `region` of
+such a record are its writer's own: they are neither read nor changed. Names that begin with `ob_` are this library's.
+
+    ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
+
+A record to which nothing can be added, since it is as large as an item may be, is parked apart: a small item, under
+the same partition key, says what would have been written into the record, which stays as it is (less its TTL). Its
+sort key is the record's + `#parked`, or prefix + SHA-256 (hex) of the record's + `#parked` where that is too long.
+
+    parked_sk    S     sort key of the record that this one stands for
+    ob_v, id, key, at, state, ob_pending     as in a parked record; parked_at and others: see core/record/states.py
 
 The guard of a command (an idempotency key) is an item of its own and no record: partition key = the layout's
 guard_prefix (`IDEMP#`) + SHA-256, in hex, of the source, a zero byte and the idempotency key (UTF-8); sort key =
@@ -57,7 +70,16 @@ guard_prefix (`IDEMP#`) + SHA-256, in hex, of the source, a zero byte and the id
 
 from __future__ import annotations
 
+import hashlib
+import re
 import zlib
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.limits import SORT_KEY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 __all__ = [
     "AT",
@@ -69,6 +91,7 @@ __all__ = [
     "ID",
     "KEY",
     "PARKED",
+    "PARKED_SK",
     "PAYLOAD",
     "PENDING",
     "PENDING_INDEX",
@@ -78,13 +101,17 @@ __all__ = [
     "SEQUENCE",
     "SOURCE",
     "STATE",
+    "STATE_BY_HAND",
     "SUBJECT",
     "TIME",
     "TS",
     "TX",
     "TYPE",
     "VERSIONS",
+    "apart_sort_key",
+    "id_by_hand",
     "index_shard",
+    "state_name",
 ]
 
 SCHEMA_VERSION = 1
@@ -105,6 +132,8 @@ AT = "at"
 TX = "tx"
 REGION = "region"
 STATE = "state"
+STATE_BY_HAND = "ob_state"
+PARKED_SK = "parked_sk"
 PENDING_INDEX = "ob_pending"
 
 FINGERPRINT = "fingerprint"
@@ -122,3 +151,30 @@ PARKED = "parked"
 def index_shard(key: str, shards: int) -> str:
     """Return the partition of the sparse index (`ob_pending`) for an ordering key, of `shards` in all."""
     return f"{zlib.crc32(key.encode('utf-8')) % shards:02d}"
+
+
+def state_name(item: Mapping[str, Any]) -> str:
+    """Return the attribute that holds an item's state: a hand-written one may have a `state` of its own."""
+    return STATE if SCHEMA in item else STATE_BY_HAND
+
+
+def id_by_hand(partition: str, suffix: str) -> str:
+    """Return the id of a hand-written record, by its partition key and what follows the prefix in its sort key."""
+    if _UUID.fullmatch(suffix):
+        return suffix
+    both = f"{partition.replace('%', '%25').replace('#', '%23')}#{suffix}"
+    content = both.encode("utf-8", "surrogatepass")
+    return both if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
+
+
+def apart_sort_key(sort_key: str, prefix: str) -> str:
+    """Return the sort key of the item that stands for a parked record to which nothing can be added."""
+    apart = sort_key + _APART
+    if len(apart.encode("utf-8")) <= SORT_KEY_BYTES:
+        return apart
+    return prefix + hashlib.sha256(sort_key.encode("utf-8")).hexdigest() + _APART
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_ID_BYTES = 512  # an inbox record's partition key holds the id and has 2,048 bytes for it and for other names
+_APART = "#parked"

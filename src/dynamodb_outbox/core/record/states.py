@@ -6,14 +6,15 @@
                |
                +--> discarded    somebody decided that it shall never be published
 
-A hand-written record has no `state`; it counts as pending. Every move is one conditional write: the record must be in
-the state that the mover saw, so two movers never undo each other. Its identity needs no condition of its own, since
-the id is part of the sort key. Parking alone may also find no item, and writes it then: the event exists nowhere else.
-No other move creates an item, so none leaves a ghost of a record that was deleted.
+A hand-written record begins with no state and counts as pending; its state is kept in `ob_state`, because `state` may
+be a column of its writer's. Every move is one conditional write: the record must be in the state that the mover saw, so
+two movers never undo each other. Its identity needs no condition of its own, since the id is part of the sort key.
+Parking alone may also find no item, and writes it then: the event exists nowhere else. No other move creates an item,
+so none leaves a ghost of a record that was deleted.
 
 Attributes that a move leaves behind:
 
-    state          S    published, parked or discarded
+    state          S    published, parked or discarded; `ob_state` in a hand-written record
     <ttl>          N    epoch seconds, on published records alone
     ob_pending     S    `parked` on parked records; absent on published ones
     parked_at      N    epoch milliseconds
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.schema import PARKED, PENDING, STATE
+from dynamodb_outbox.core.record.schema import PARKED, PENDING, state_name
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
@@ -65,7 +66,7 @@ FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S
 
 def state_of(item: WireItem) -> str:
     """Return an item's state; anything that is not one of the later states counts as pending."""
-    found = item.get(STATE)
+    found = item.get(state_name(item))
     return str(found["S"]) if found is not None and found in FINAL_STATES else PENDING
 
 

@@ -43,8 +43,8 @@ class Settings:
     settle_batch       records in one settle call
     settle_attempts    calls that a record is tried in before it is left to later repair
     backoff_base_ms, backoff_cap_ms    a pause is drawn from 0 to min(cap, base * 2**attempts)
-    park_limit, park_window_ms         parks within the window, after which content errors are held and not parked: so
-                       many at once point at the sink or its configuration rather than at the events
+    park_limit, park_window_ms         records newly parked within the window, after which content errors are held and
+                       not parked: so many at once point at the sink or its configuration rather than at the events
     """
 
     limits: SinkLimits
@@ -90,10 +90,14 @@ class PublishDone:
 
 @dataclass(frozen=True)
 class ParkDone:
-    """The park of `entry` ended; `parked` is False when the record may not have been stored."""
+    """The park of `entry` ended; `parked` is False when the record may not have been stored.
+
+    `new` is False when nothing was parked that had not been before: a batch that is delivered again finds it so.
+    """
 
     entry: int
     parked: bool
+    new: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,8 @@ class Publish:
 class Park:
     """Store `record` as parked because `entry` cannot pass (`fault`); answer with ParkDone(entry).
 
-    `refused` are all entries of the record that cannot pass, as far as known, `entry` among them.
+    `refused` are all entries of the record that cannot pass, as far as known, `entry` among them: those whose turn is
+    still to come, too. One park stores them all.
     """
 
     entry: int

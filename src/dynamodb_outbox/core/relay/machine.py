@@ -7,7 +7,8 @@ else: it has no clock, does no input or output, and draws no random number (`u`,
 What always holds, whatever the facts and in whatever order they come:
 
  1. Only the head of a key's queue is sent or parked; one event of a key is under way at a time, and the next follows
-    when it is accepted or parked. With `ordered=False` each event is a key of its own.
+    when it is accepted or parked. With `ordered=False` each event is a key of its own. A park names all events of its
+    record that are known to be refused; those behind the head pass without a call when their turn comes.
  2. An entry is accepted only by a result for it. A list of results of the wrong length accepts nothing.
  3. Only a content error of a single entry parks; a refused request of several is tried again in smaller ones first.
  4. After a target error nothing more is published or parked; what is under way is waited for.
@@ -15,6 +16,13 @@ What always holds, whatever the facts and in whatever order they come:
  6. A record is settled when all its events are accepted, never before, and never when one of them is parked.
  7. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
  8. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
+ 9. At most `park_limit` records are newly parked within the window, the lowest waiting record first.
+
+Poison never stops a stream for good. What counts against the park limit is a record that becomes parked: not a second
+event of it, and not a record that turns out to be parked already, whose unit is given back. The last unit is kept for
+the lowest record that is not done, because that one holds the checkpoint; whatever the later records use up, it has its
+turn in each window. A record that finds no unit left waits for what is under way, and is held only at the end. So each
+window moves the checkpoint beyond one poisoned record at least, also when every invocation is a new process.
 
 A record of several events of which one cannot pass: that one is parked (the record is stored as parked and names it),
 the others of the record are published, in order, and so is what follows of the key. The parked record is the only
@@ -84,8 +92,12 @@ class Machine:
         self._sent: dict[int, tuple[int, ...]] = {}
         self._batches = 0
         self._halted = False
-        self._to_park: deque[int] = deque()
+        self._to_park: list[tuple[bool, int]] = []  # (whether it needs a unit of the park limit, entry)
         self._refused: dict[int, list[int]] = {}  # record -> entries that cannot pass
+        self._parking: dict[int, frozenset[int]] = {}  # record -> entries that the park under way names
+        self._stored: set[int] = set()  # entries that are parked, some of them before their turn
+        self._charged: dict[int, int | None] = {}  # record -> when it took its unit, None when that is decided
+        self._first_open = 0  # every entry before this one is done
         self._table_calls = 0
         self._open: dict[int, int] = {}  # record -> events not accepted yet
         self._to_settle: deque[int] = deque()
@@ -113,6 +125,7 @@ class Machine:
         if due is not None:
             commands.append(WaitUntil(due))
         elif not self._sent and not self._table_calls:
+            self._freeze_parks()
             self._over = True
             commands.append(Done(self._lowest()))
         return commands
@@ -137,6 +150,8 @@ class Machine:
             else:
                 queue.append(number)
             self._open[entry.record] = self._open.get(entry.record, 0) + 1
+            if entry.fault is not None and entry.fault.kind is Kind.CONTENT:
+                self._refused.setdefault(entry.record, []).append(number)
         for queue in self._queues.values():
             self._head(queue[0])
 
@@ -145,11 +160,7 @@ class Machine:
             self._published(fact, now_ms, u)
         elif isinstance(fact, ParkDone):
             self._table_calls -= 1
-            if fact.parked:
-                self._move(fact.entry, Cause.PARKED)
-                self._next_of_key(fact.entry)
-            else:
-                self._move(fact.entry, Cause.FROZEN)
+            self._parked(fact)
         elif isinstance(fact, SettleDone):
             self._table_calls -= 1
             self._settle_again(fact.again, now_ms, u)
@@ -204,28 +215,57 @@ class Machine:
 
     def _refuse(self, number: int) -> None:
         self._move(number, Cause.REFUSED)
-        self._refused.setdefault(self._entries[number].record, []).append(number)
-        self._to_park.append(number)
+        record = self._entries[number].record
+        if self._entries[number].fault is None:
+            self._refused.setdefault(record, []).append(number)
+        if record not in self._parking:  # else the end of that park sees to it
+            self._wants_park(number)
+
+    def _parked(self, fact: ParkDone) -> None:
+        record = self._entries[fact.entry].record
+        named = self._parking.pop(record)
+        if fact.parked:
+            self._stored |= named
+        self._decide_charge(record, give_back=fact.parked and not fact.new)
+        for number in tuple(self._refused[record]):
+            if self._state[number] is not State.PARKING:
+                continue
+            if number not in named:
+                self._wants_park(number)
+            elif fact.parked:
+                self._move(number, Cause.PARKED)
+                self._next_of_key(number)
+            else:
+                self._move(number, Cause.FROZEN)
+
+    def _wants_park(self, number: int) -> None:
+        heappush(self._to_park, (self._entries[number].record not in self._charged, number))
 
     # --- the queue of a key ---
 
     def _next_of_key(self, number: int) -> None:
         queue = self._queues[self._entries[number].key if self._settings.ordered else number]
         queue.popleft()
-        if queue:
-            self._head(queue[0])
+        while queue and self._head(queue[0]):
+            queue.popleft()
 
-    def _head(self, number: int) -> None:
+    def _head(self, number: int) -> bool:
+        """Bring an entry to the head of its key; return whether it is done already."""
         self._move(number, Cause.HEADS)
         fault = self._entries[number].fault
         if fault is None:
             self._ready.append(number)
-        elif fault.kind is Kind.CONTENT:
-            self._faults[number] = fault
-            self._refuse(number)
-        else:
+        elif fault.kind is not Kind.CONTENT:
             self._halted = True
             self._move(number, Cause.FROZEN)
+        else:
+            self._faults[number] = fault
+            if number in self._stored:  # with another entry of its record
+                self._move(number, Cause.REFUSED)
+                self._move(number, Cause.PARKED)
+                return True
+            self._refuse(number)
+        return False
 
     def _move(self, number: int, cause: Cause) -> None:
         self._state[number] = TRANSITIONS[self._state[number], cause]
@@ -241,19 +281,45 @@ class Machine:
             self._to_settle.append(heappop(self._settle_later)[1])
 
     def _parks(self, commands: list[Command], now_ms: int) -> None:
-        while self._to_park and (self._halted or now_ms >= self._table_until or self._park_budget(now_ms) <= 0):
-            self._move(self._to_park.popleft(), Cause.FROZEN)
-        while self._to_park and self._table_calls < self._settings.max_table_calls and self._park_budget(now_ms) > 0:
-            number = self._to_park.popleft()
+        if self._halted or now_ms >= self._table_until:
+            self._freeze_parks()
+        while self._to_park and self._table_calls < self._settings.max_table_calls:
+            number = self._to_park[0][1]
             record = self._entries[number].record
-            self.recent_parks += (now_ms,)
-            self._table_calls += 1
-            commands.append(Park(number, record, tuple(self._refused[record]), self._faults[number]))
+            if self._state[number] is State.PARKING and record not in self._parking:
+                if not self._charge(record, now_ms):
+                    return  # what is under way may give a unit back, or make this one the lowest
+                refused = tuple(sorted(self._refused[record]))
+                self._parking[record] = frozenset(refused)
+                self._table_calls += 1
+                commands.append(Park(number, record, refused, self._faults[number]))
+            heappop(self._to_park)  # a park of its record names it, or has ended
 
-    def _park_budget(self, now_ms: int) -> int:
+    def _freeze_parks(self) -> None:
+        for _, number in self._to_park:
+            if self._state[number] is State.PARKING and self._entries[number].record not in self._parking:
+                self._move(number, Cause.FROZEN)
+        self._to_park.clear()
+
+    def _charge(self, record: int, now_ms: int) -> bool:
+        """Take a unit of the park limit for a record that has none yet; return whether it may be parked."""
+        if record in self._charged:
+            return True
         since = now_ms - self._settings.park_window_ms
         self.recent_parks = tuple(at for at in self.recent_parks if at > since)
-        return self._settings.park_limit - len(self.recent_parks)
+        left = self._settings.park_limit - len(self.recent_parks)
+        if left < 1 or (left == 1 and record != self._lowest()):
+            return False
+        self._charged[record] = now_ms
+        self.recent_parks += (now_ms,)
+        return True
+
+    def _decide_charge(self, record: int, *, give_back: bool) -> None:
+        """Keep or return the unit of a record: its first park says which, and a lost answer keeps it."""
+        at, self._charged[record] = self._charged[record], None
+        if give_back and at in self.recent_parks:
+            first = self.recent_parks.index(at)
+            self.recent_parks = self.recent_parks[:first] + self.recent_parks[first + 1 :]
 
     def _publishes(self, commands: list[Command], now_ms: int) -> None:
         if self._halted or now_ms >= self._publish_until:
@@ -314,7 +380,6 @@ class Machine:
         return min(dues, default=None)
 
     def _lowest(self) -> int | None:
-        for number, state in enumerate(self._state):
-            if state not in DONE:
-                return self._entries[number].record
-        return None
+        while self._first_open < len(self._state) and self._state[self._first_open] in DONE:
+            self._first_open += 1
+        return self._entries[self._first_open].record if self._first_open < len(self._state) else None
