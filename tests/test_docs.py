@@ -52,7 +52,7 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     written: dict[str, Any] = {}
     relayed: dict[str, Any] = {}
     consumed: dict[str, Any] = {}
-    write, relay, consume = python_blocks(README)
+    write, relay, consume, _ = python_blocks(README)
     exec(write, written)  # noqa: S102 -- running it is the test
     exec(relay, relayed)  # noqa: S102
     exec(consume, consumed)  # noqa: S102
@@ -75,6 +75,14 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     assert consumed["lambda_handler"](batch, None) == {"batchItemFailures": []}
     invoice = dynamodb.get_item(TableName="billing", Key={"pk": {"S": "INVOICE#1"}, "sk": {"S": "META"}})["Item"]
     assert invoice["cents"] == {"N": "500"}
+
+
+@pytest.mark.usefixtures("engine_extra")
+def test_the_readme_can_be_tried_locally() -> None:
+    """Its last example, as it stands: the order and the record of its event are in the table."""
+    tried: dict[str, Any] = {}
+    exec(python_blocks(README)[-1], tried)  # noqa: S102 -- running it is the test
+    assert sorted(item["sk"]["S"].partition("#")[0] for item in tried["stored"]) == ["META", "OUTBOX"]
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/decisions/README.md", "docs/demo.md"])
