@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 _WITHIN_S = 90.0
 
+WITH_HANG_UP = (
+    "import signal, sys\n"
+    "signal.signal(signal.SIGHUP, signal.{handling})\n"
+    "from dynamodb_outbox.cli import main\n"
+    "sys.exit(main(sys.argv[1:]))"
+)
+"""The command as a program that was started with this `handling` of SIGHUP, whatever the tests were started with."""
+
 
 @contextmanager
 def outbox(

@@ -17,7 +17,10 @@ from demo_evidence import Made, perfect
 from dynamodb_outbox._version import __version__
 from dynamodb_outbox.cli import _ended_by_signals, main
 from dynamodb_outbox.cli.progress import progress
-from dynamodb_outbox.local.demo import Progress, plan, write_dump
+from dynamodb_outbox.cli.render import print_report
+from dynamodb_outbox.local.demo import Progress, plan, report_of, write_dump
+from dynamodb_outbox.local.demo.evidence import LaneEvidence
+from dynamodb_outbox.local.demo.schedule import LANES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +65,11 @@ def usage(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         ((), "required: COMMAND"),
         (("deom",), "invalid choice: 'deom'"),
-        (("demo", "--orders", "many"), "--orders: invalid int value"),
+        (("demo", "--orders", "many"), "--orders: 'many' is not a whole number"),
         (("demo", "--seed", "-1"), "--seed: '-1' is not a whole number from 0"),
         (("demo", "--seed", "x"), "--seed: 'x' is not a whole number from 0"),
         (("demo", "--port", "70000"), "--port: '70000' is not a whole number from 0 to 65535"),
-        (("demo", "--customers", "0"), "--customers: '0' is not a whole number from 1"),
+        (("demo", "--customers", "1.5"), "--customers: '1.5' is not a whole number"),
         (("demo", "--rejected", "101"), "--rejected: '101' is not a whole number from 0 to 100"),
         (("demo", "--relay", "shop.relay"), "--relay: 'shop.relay' is not of the form module:attribute"),
         (("demo", "--ordres", "5"), "unrecognized arguments: --ordres"),
@@ -86,6 +89,92 @@ def test_a_number_of_orders_out_of_range_is_a_usage_error(orders: str, capsys: p
     said = capsys.readouterr()
     assert said.err.startswith("outbox demo: --orders: a demo takes 20 to 10,000 orders")
     assert said.out == ""
+
+
+@pytest.mark.parametrize("customers", ["-1", "0", "31"])
+def test_a_number_of_customers_out_of_range_is_a_usage_error(
+    customers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and the range, which is that of the orders."""
+    assert main(["demo", "--orders", "30", "--customers", customers]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"outbox demo: --customers: 30 orders are of 1 to 30 customers, not of {customers}\n"
+    assert said.out == ""
+
+
+def test_the_help_states_ranges_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    """What may be chosen, what is chosen otherwise, what a rejection does not do, and every exit status."""
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "20 to 10,000 (default: 300)" in said
+    assert "1 to the number of orders (default: a fifth of them, at most 40)" in said
+    assert "0 to 100 (default: 5); none more than twice in a row" in said
+    assert all(status in said for status in ("0 every", "1 a", "2 arg", "3 it", "130, 143 or 129"))
+
+
+@pytest.mark.parametrize(
+    ("option", "handler", "says"),
+    [
+        ("--relay", "json:nosuch", "module 'json' has no attribute 'nosuch'"),
+        ("--relay", "nosuch:thing", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("--consumer", "json:__name__", "is not callable"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_is_a_usage_error(
+    option: str, handler: str, says: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and the reason as the last line, and not a traceback: nobody takes it for a broken promise."""
+    assert main(["demo", "--json", option, handler]) == 2
+    said = capfd.readouterr()
+    assert said.err.splitlines()[-1] == f"outbox demo: {option} {handler}: {says}"
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("given", [("--orders", "40"), ("--rejected", "5"), ("--relay", "a:b"), ("--port", "0")])
+def test_a_recount_takes_no_options_of_a_run(
+    given: tuple[str, str], dump: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are named, even where they say what the default says, instead of being ignored."""
+    assert main(["demo", "--recount", str(dump), "--json", *given]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"outbox demo: --recount runs nothing: it cannot be combined with {given[0]}\n"
+    assert said.out == ""
+
+
+def test_what_is_printed_for_programs_needs_no_rich(dump: Path) -> None:
+    """--json works where rich is not installed; without it, the message says so, and how to install in either case."""
+    program = (
+        "import sys; sys.modules['rich'] = None; from dynamodb_outbox.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = [sys.executable, "-c", program, "demo", "--recount", str(dump)]
+    ended = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["lost"] == 0
+    ended = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    for word in ("rich", "--json", "pip install 'dynamodb-outbox[cli,local]'", "pip install -e '.[cli,local]'"):
+        assert word in ended.stderr
+
+
+def test_a_latency_of_no_events_is_no_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no calm event was accepted there is no median."""
+    nothing = replace(made().evidence(), lanes={lane: LaneEvidence((), (), ()) for lane in LANES})
+    print_report(report_of(nothing))
+    said = capsys.readouterr().out
+    assert "without faults: no events\n" in said
+    assert "None" not in said
+
+
+def test_one_is_not_called_many(capsys: pytest.CaptureFixture[str]) -> None:
+    """A single event, entry, answer or kill is said in the singular."""
+    report = report_of(made().evidence())
+    ones = dict.fromkeys(("bus_rejections", "partial_failures", "relay_kills", "lost_answers"), 1)
+    print_report(replace(report, figures={**report.figures, **ones, "latency_ms": {"p50": 1, "p99": 1, "samples": 1}}))
+    said = capsys.readouterr().out
+    assert "1 ms (99 %), 1 event\n" in said
+    assert "1 entry rejected in 1 answer, 1 relay kill, 1 answer lost after the commit" in said
 
 
 def test_a_dump_that_cannot_be_left_is_a_usage_error_before_anything_runs(
@@ -163,7 +252,7 @@ NOW = Progress("all lanes, with faults", 2.5, 30, {"outbox": 3}, {"outbox": 5}, 
 def test_progress_on_anything_but_a_terminal_is_lines() -> None:
     """The schedule first; then a line when the stage changes or something happens, and none when nothing does."""
     stream = io.StringIO()
-    with progress(SCHEDULE, stream=stream) as observe:
+    with progress(SCHEDULE, stream=stream, live=True) as observe:
         observe(NOW)
         observe(replace(NOW, seconds=2.7, happened=()))
         observe(replace(NOW, seconds=3.0, stage="waiting", happened=()))
@@ -183,12 +272,21 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_is_a_live_view() -> None:
     """Bars for the lanes, the state of the bus, and the lines of what happened above them."""
     stream = Terminal()
-    with progress(SCHEDULE, stream=stream) as observe:
+    with progress(SCHEDULE, stream=stream, live=True) as observe:
         observe(NOW)
         observe(replace(NOW, out=True, happened=()))
     text = stream.getvalue()
     assert "the bus is out" in text
     assert "\x1b[" in text
+
+
+def test_progress_beside_json_is_lines_on_a_terminal_too() -> None:
+    """Where nothing may be drawn, a terminal gets what a file gets."""
+    stream = Terminal()
+    with progress(SCHEDULE, stream=stream, live=False) as observe:
+        observe(NOW)
+    assert "  2.5 s  the bus is out\n" in stream.getvalue()
+    assert "\x1b[" not in stream.getvalue()
 
 
 @pytest.mark.parametrize("ignored", [True, False])

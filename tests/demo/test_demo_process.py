@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from demo_process import finish, kill, outbox, processes_of, read_until, wait_until_none
+from demo_process import WITH_HANG_UP, finish, kill, outbox, processes_of, read_until, wait_until_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +103,8 @@ def test_a_function_with_one_mistake_fails_the_demo(
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scratch: Path) -> None:
     """Ctrl-C (a terminal sends it to the whole group), SIGTERM, SIGHUP: a sentence, no traceback, nothing left."""
-    with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch) as process:
+    program = ("-c", WITH_HANG_UP.format(handling="SIG_DFL"))
+    with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch, program=program) as process:
         seen = read_until(process, "measuring")
         assert len(processes_of(scratch)) >= 6
         os.killpg(process.pid, number)
@@ -111,6 +112,20 @@ def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scr
     assert (ended, stdout) == (status, "")
     assert stderr.endswith("outbox demo: ended early; nothing of it is left\n")
     assert "Traceback" not in seen + stderr
+    assert left(scratch) == []
+
+
+@pytest.mark.usefixtures("engine_extra")
+def test_a_demo_under_nohup_outlives_its_terminal(scratch: Path) -> None:
+    """A SIGHUP that is ignored when it starts does not end it: it goes on, and can still be ended otherwise."""
+    program = ("-c", WITH_HANG_UP.format(handling="SIG_IGN"))
+    with outbox("demo", "--orders", "40", "--seed", "1", "--json", scratch=scratch, program=program) as process:
+        read_until(process, "waking")
+        os.killpg(process.pid, signal.SIGHUP)
+        assert "all lanes" in read_until(process, "all lanes")
+        process.terminate()
+        ended, _, _ = finish(process)
+    assert ended == 143
     assert left(scratch) == []
 
 
@@ -183,6 +198,8 @@ def test_a_missing_extra_is_named(package: str, arguments: tuple[str, ...], scra
         status, _, stderr = finish(process)
     assert status == 3
     assert package in stderr
+    assert ("engine" in stderr, "ministack" in stderr) == (package != "rich",) * 2
     assert "pip install 'dynamodb-outbox[" in stderr
+    assert "pip install -e '.[" in stderr
     assert "Traceback" not in stderr
     assert left(scratch) == []

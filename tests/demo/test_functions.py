@@ -5,22 +5,28 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from dynamodb_outbox.local.demo import FunctionUnusable, run
+from dynamodb_outbox.local.demo.functions import check_functions
 from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, bus_of, table_of
 from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
 from dynamodb_outbox.local.demo.schedule import Order, plan
 from dynamodb_outbox.local.demo.settings import CONSUMER, RELAY, Settings
 from dynamodb_outbox.local.demo.tables import count_pending, scan
 from dynamodb_outbox.local.demo.world import DemoFailed, World
+from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.environment import function_environment
 from dynamodb_outbox.local.provision import create_bus, create_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Account
 
 ORDER = Order(0, "1", "F1", 7, 500, flagged=True, paid=True, calm=False, due_ms=0)
@@ -138,3 +144,57 @@ def test_other_errors_are_left_alone() -> None:
     """What is no failed call passes through."""
     with pytest.raises(KeyError), World(Settings(), plan(20, 1)).explained():
         raise KeyError("x")
+
+
+USERS = """
+    import os, pathlib, sys
+
+    print("imported", flush=True)
+    print("imported", file=sys.stderr, flush=True)
+    pathlib.Path(__file__).with_name("seen").write_text(" ".join(sorted(os.environ)))
+
+    def handler(event, context):
+        return None
+"""
+
+
+def test_functions_are_loaded_as_the_demo_will_load_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They find what they will find, and nothing else of the user's; what they print goes nowhere yet."""
+    (tmp_path / "users.py").write_text(textwrap.dedent(USERS))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("SHOP_MODE", "x")
+    for settings, told in (
+        (Settings(relay="users:handler"), {"ORDERS_BUS", "ORDERS_TABLE"}),
+        (Settings(consumer="users:handler"), {"BILLING_TABLE"}),
+    ):
+        check_functions(settings)
+        seen = set((tmp_path / "seen").read_text().split())
+        assert told | {"AWS_ENDPOINT_URL", "AWS_REGION", "PYTHONPATH"} <= seen
+        assert not {"AWS_PROFILE", "SHOP_MODE"} & seen
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("raise LookupError('no setting')", "Runtime.ImportModuleError", "LookupError: no setting"),
+        ("import os; os._exit(4)", "Runtime.ExitError", "the process of users:handler ended with status 4"),
+        ("handlers = 1", "Runtime.HandlerNotFound", "module 'users' has no attribute 'handler'"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_ends_a_demo_before_it_starts(
+    text: str, kind: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` raises what is wrong with which function, and no engine was started."""
+    (tmp_path / "users.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(Engine, "start", None)
+    with pytest.raises(FunctionUnusable) as caught:
+        run(Settings(orders=20, consumer="users:handler"), lambda _: None)
+    error = caught.value
+    assert (error.setting, error.handler, error.kind) == ("consumer", "users:handler", kind)
+    assert reason in error.reason
+    assert str(error) == f"consumer users:handler: {error.reason}"

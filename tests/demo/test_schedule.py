@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamodb_outbox.local.demo.fault_plan import fault_plan
-from dynamodb_outbox.local.demo.schedule import FAULTS, MAX_ORDERS, MIN_ORDERS, OrdersOutOfRange, Schedule, plan
+from dynamodb_outbox.local.demo.schedule import (
+    FAULTS,
+    MAX_ORDERS,
+    MIN_ORDERS,
+    CustomersOutOfRange,
+    OrdersOutOfRange,
+    Schedule,
+    plan,
+)
 from dynamodb_outbox.testing.faultbus import FaultPlan
 
 sizes = st.integers(MIN_ORDERS, 600)
@@ -99,8 +108,29 @@ def test_the_printed_schedule_names_every_fault_and_whom_it_hits() -> None:
     for fault, what in FAULTS.items():
         assert f"{', '.join(order.request_id for order in schedule.hit_by(fault))}: {what}" in text
     assert "seed 3" in text
-    assert f"out for 6 s from {schedule.orders[schedule.outage_at].request_id} on" in text
-    assert "rejects 5% of the entries" in text
+    assert f"out for 6.5 s from {schedule.orders[schedule.outage_at].request_id} on" in text
+    assert "rejects 5% of the entries, inside a 200 answer, but none of them more than 2 times in a row" in text
+
+
+def test_the_printed_bound_of_rejections_is_the_one_that_the_bus_is_given() -> None:
+    """Whatever the share: the bus rejects no entry more often in a row than the plan says."""
+    schedule = replace(plan(20, 3, rejected=1.0), rejections_in_a_row=1)
+    assert "none of them more than 1 time in a row" in schedule.describe()[1]
+    assert {rule.max_consecutive for rule in fault_plan(schedule).rejections} == {1}
+
+
+@pytest.mark.parametrize("customers", [-1, 0, 51])
+def test_a_number_of_customers_out_of_range_is_refused(customers: int) -> None:
+    """There is one customer at least, and an order for each of them."""
+    with pytest.raises(CustomersOutOfRange, match="50 orders are of 1 to 50 customers") as caught:
+        plan(50, 1, customers=customers)
+    assert (caught.value.customers, caught.value.orders) == (customers, 50)
+
+
+@pytest.mark.parametrize(("customers", "says"), [(1, "of 1 customer,"), (50, "of 50 customers,")])
+def test_as_many_customers_as_orders_can_be_planned(customers: int, says: str) -> None:
+    """The ends of the range are in it."""
+    assert says in plan(50, 1, customers=customers).describe()[0]
 
 
 @given(sizes, seeds)

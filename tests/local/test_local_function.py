@@ -260,7 +260,7 @@ def test_a_child_that_died_while_idle_is_replaced_without_a_failure(start: Calla
     function.invoke({})
     assert function.pid is not None
     os.kill(function.pid, signal.SIGKILL)
-    assert gone(function.pid)
+    os.waitid(os.P_PID, function.pid, os.WEXITED | os.WNOWAIT)  # with all of its threads
     answer = function.invoke({})
     assert isinstance(answer, Responded)
     assert answer.payload[0] == 1
@@ -284,7 +284,27 @@ def test_a_function_that_cannot_be_loaded_fails_every_invocation(
     function = start(handler, init_timeout_ms=1_000 if handler.startswith("slow") else 20_000)
     failures = [function.invoke({}) for _ in range(2)]
     assert [failure.kind for failure in failures if isinstance(failure, FunctionFailed)] == [kind] * 2
+    assert function.load() == failures[0]
     assert function.pid is None
+
+
+def test_a_function_can_be_loaded_before_it_is_invoked(start: Callable[..., FunctionProcess]) -> None:
+    """The process that loaded it is the one that is invoked, and loading again does nothing."""
+    function = start("count")
+    assert function.load() is None
+    loaded = function.pid
+    assert function.load() is None
+    assert function.invoke({}) == Responded([1, loaded])
+
+
+def test_what_a_function_prints_goes_where_it_is_told(
+    start: Callable[..., FunctionProcess], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output and standard error of the child, the traceback of a failure among them."""
+    with (tmp_path / "printed").open("wb") as printed:
+        start("broken:handler", output=printed).invoke({})
+    assert "ZeroDivisionError" in (tmp_path / "printed").read_text()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_fork_of_the_function_gives_no_answers(start: Callable[..., FunctionProcess]) -> None:

@@ -38,7 +38,11 @@ class CliExtraMissing(OutboxError):
 
     def __init__(self, package: str) -> None:
         self.package = package
-        super().__init__(f"this command needs {package}: pip install 'dynamodb-outbox[cli,local]'")
+        super().__init__(
+            f"output for people cannot be drawn without the package {package}; --json does without it. Install the "
+            "extras [cli,local]: pip install 'dynamodb-outbox[cli,local]', or pip install -e '.[cli,local]' inside a "
+            "clone"
+        )
 
 
 class _Signalled(BaseException):
@@ -66,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("rich") is None:
+    if not options.json and importlib.util.find_spec("rich") is None:
         raise CliExtraMissing("rich")
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:

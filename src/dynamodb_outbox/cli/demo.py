@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import secrets
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
+from dynamodb_outbox.cli.demo_arguments import Unusable, check_recount
 from dynamodb_outbox.cli.progress import progress
-from dynamodb_outbox.cli.render import print_report
-from dynamodb_outbox.local.demo import Settings, check_writable, plan, read_dump, report_of, write_dump
+from dynamodb_outbox.local.demo import (
+    FunctionUnusable,
+    Settings,
+    check_writable,
+    plan,
+    read_dump,
+    report_of,
+    write_dump,
+)
 from dynamodb_outbox.local.demo import run as run_demo
 from dynamodb_outbox.local.demo.dump import DumpUnreadable, DumpUnwritable
-from dynamodb_outbox.local.demo.schedule import OrdersOutOfRange
+from dynamodb_outbox.local.demo.schedule import CustomersOutOfRange, OrdersOutOfRange
 
 if TYPE_CHECKING:
     import argparse
@@ -32,13 +40,15 @@ def run(options: argparse.Namespace) -> int:
 
     Raises Unusable for arguments that do not fit, and what `local.demo.run` raises.
     """
+    check_recount(options)
     evidence = _run(options) if options.recount is None else _recount(options.recount)
     report = report_of(evidence)
     if options.json:
         sys.stdout.write(json.dumps(report.to_json()) + "\n")
         sys.stdout.flush()
     else:
-        print_report(report)
+        # Only now: what is printed for programs needs no more than the standard library.
+        importlib.import_module("dynamodb_outbox.cli.render").print_report(report)
         sys.stdout.flush()
     if report.kept:
         return 0
@@ -55,22 +65,32 @@ def _show_logs(evidence: Evidence) -> None:
 
 def _run(options: argparse.Namespace) -> Evidence:
     seed = options.seed if options.seed is not None else secrets.randbelow(_SEEDS)
-    own = {name: getattr(options, name) for name in ("relay", "consumer") if getattr(options, name) is not None}
-    chosen = {"customers": options.customers, "rejected": options.rejected / 100}
-    settings = Settings(orders=options.orders, seed=seed, port=options.port, **chosen, **own)
+    settings = Settings(seed=seed, **_chosen(options))
     try:
-        schedule = plan(settings.orders, settings.seed, **chosen)
+        schedule = plan(settings.orders, settings.seed, customers=settings.customers, rejected=settings.rejected)
         if options.dump is not None:
             check_writable(options.dump)
     except OrdersOutOfRange as error:
         raise Unusable(f"--orders: {error}") from None
+    except CustomersOutOfRange as error:
+        raise Unusable(f"--customers: {error}") from None
     except DumpUnwritable as error:
         raise Unusable(f"--dump {error}") from None
-    with progress(schedule, stream=sys.stderr if options.json else sys.stdout) as observe:
-        evidence = run_demo(settings, observe)
+    try:
+        with progress(schedule, stream=sys.stderr if options.json else sys.stdout, live=not options.json) as observe:
+            evidence = run_demo(settings, observe)
+    except FunctionUnusable as error:
+        raise Unusable(f"--{error}") from None
     if options.dump is not None:
         write_dump(options.dump, evidence)
     return evidence
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that were chosen; the others keep their defaults."""
+    names = ("orders", "customers", "port", "relay", "consumer")
+    chosen = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    return chosen if options.rejected is None else {**chosen, "rejected": options.rejected / 100}
 
 
 def _recount(directory: Path) -> Evidence:

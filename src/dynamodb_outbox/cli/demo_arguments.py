@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamodb_outbox.errors import OutboxError
 
-__all__ = ["STATUS", "Unusable", "add_to"]
+__all__ = ["STATUS", "Unusable", "add_to", "check_recount"]
 
 STATUS = 2
 """The exit status for arguments that cannot be used; argparse's own."""
@@ -20,8 +20,17 @@ The demo starts an AWS engine on this machine, injects faults that are planned f
 drawn up from evidence alone: what the buses accepted, what was delivered, what the tables hold. --dump leaves that
 evidence, and --recount draws up the account from it again.
 
-exit status: 0 every promise held, 1 a promise was broken, 2 arguments, 3 it could not be run
+exit status: 0 every promise held, 1 a promise was broken, 2 arguments, 3 it could not be run, 130, 143 or 129 it was
+ended by Ctrl-C, SIGTERM or SIGHUP
 """
+
+
+_CUSTOMERS = "how many customers the orders are of, 1 to the number of orders (default: a fifth of them, at most 40)"
+_REJECTED = (
+    "percentage of entries that the bus rejects, 0 to 100 (default: 5); none more than twice in a row, so that all of "
+    "them get through in the end"
+)
+_OF_A_RUN = ("orders", "seed", "customers", "rejected", "dump", "port", "relay", "consumer")
 
 
 class Unusable(OutboxError):
@@ -38,16 +47,23 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--orders", type=int, default=300, metavar="N", help="how many orders are submitted (300; at least 20)")
+    add("--orders", type=_whole, metavar="N", help="how many orders are submitted, 20 to 10,000 (default: 300)")
     add("--seed", type=_seed, metavar="S", help="plans the orders and the faults (default: a new one, printed)")
-    add("--customers", type=_count, metavar="N", help="how many customers the orders are of (at most 40)")
-    add("--rejected", type=_percent, default=5, metavar="P", help="percentage of entries that the bus rejects (5)")
+    add("--customers", type=_whole, metavar="N", help=_CUSTOMERS)
+    add("--rejected", type=_percent, metavar="P", help=_REJECTED)
     add("--json", action="store_true", help="print one JSON object on stdout; progress goes to stderr")
     add("--dump", type=Path, metavar="DIR", help="leave the evidence in DIR (new or empty)")
     add("--recount", type=Path, metavar="DIR", help="run nothing: draw up the account from the evidence in DIR")
-    add("--port", type=_port, default=0, metavar="P", help="port of the engine (default: a free one)")
+    add("--port", type=_port, metavar="P", help="port of the engine (default: a free one)")
     add("--relay", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own relay: does it keep the promises?")
     add("--consumer", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own consumer, likewise")
+
+
+def check_recount(options: argparse.Namespace) -> None:
+    """Raise Unusable when --recount, which runs nothing, comes with options of a run."""
+    given = [f"--{name}" for name in _OF_A_RUN if getattr(options, name) is not None]
+    if options.recount is not None and given:
+        raise Unusable(f"--recount runs nothing: it cannot be combined with {', '.join(given)}")
 
 
 def _seed(text: str) -> int:
@@ -58,8 +74,11 @@ def _port(text: str) -> int:
     return _number(text, 0, _MAX_PORT)
 
 
-def _count(text: str) -> int:
-    return _number(text, 1, _MAX_SEED)
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def _percent(text: str) -> int:

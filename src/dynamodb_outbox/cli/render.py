@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from dynamodb_outbox.local.demo.report import COLUMNS
+from dynamodb_outbox.local.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dynamodb_outbox.local.demo import Report
 
 __all__ = ["print_report"]
@@ -37,15 +40,26 @@ def print_report(report: Report) -> None:
         table.add_row(title, *(f"[bold red]{cell}[/]" if loud and cell != "0" else cell for cell in cells))
     console.print(table)
     console.soft_wrap = True  # sentences are not broken up: they may be searched for
-    latency, figures = report.figures["latency_ms"], report.figures
-    console.print(
-        f"from commit to acceptance, without faults: {latency['p50']} ms (median), {latency['p99']} ms (99 %), "
-        f"{latency['samples']} events"
-    )
-    console.print(
-        f"faults met by the outbox: {figures['bus_rejections']} entries rejected in {figures['partial_failures']} "
-        f"answers, {figures['relay_kills']} relay kills, {figures['lost_answers']} answers lost after the commit"
-    )
+    figures = report.figures
+    console.print(_latency(figures["latency_ms"]))
+    console.print(_faults(figures))
     for promise in report.promises:
         console.print(str(promise), style="green" if promise.kept else "bold red", markup=False)
     console.print(f"seed {figures['seed']}, {figures['seconds']} s")
+
+
+def _latency(latency: Mapping[str, Any]) -> str:
+    if not latency["samples"]:
+        return "from commit to acceptance, without faults: no events"
+    return (
+        f"from commit to acceptance, without faults: {latency['p50']} ms (median), {latency['p99']} ms (99 %), "
+        f"{counted(latency['samples'], 'event')}"
+    )
+
+
+def _faults(figures: Mapping[str, Any]) -> str:
+    return (
+        f"faults met by the outbox: {counted(figures['bus_rejections'], 'entry', 'entries')} rejected in "
+        f"{counted(figures['partial_failures'], 'answer')}, {counted(figures['relay_kills'], 'relay kill')}, "
+        f"{counted(figures['lost_answers'], 'answer')} lost after the commit"
+    )

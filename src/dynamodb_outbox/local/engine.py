@@ -54,7 +54,10 @@ class EngineMissing(EngineError):
 
     def __init__(self, package: str) -> None:
         self.package = package
-        super().__init__(f"the local engine needs {package}: pip install 'dynamodb-outbox[local]'")
+        super().__init__(
+            f"the local engine (ministack) cannot run without the package {package}. Install the extra [local]: "
+            "pip install 'dynamodb-outbox[local]', or pip install -e '.[local]' inside a clone"
+        )
 
 
 class EngineRunning(EngineError):

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
 from dynamodb_outbox.core.limits import FUNCTION_INIT_MS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
@@ -54,8 +54,9 @@ class FunctionProcess:
     init_timeout_ms      the same for importing the module (10 s, as Lambda)
     name, memory_limit_in_mb   what the context says; the memory is not limited
     environment          the child's, in full; None: this process's own
+    output               where what it prints goes; None: where this process's output goes
 
-    Nothing is started before the first invocation. Use it as a context manager, or call `close`. Raises
+    Nothing is started before the first invocation, or `load`. Use it as a context manager, or call `close`. Raises
     ConfigurationError for a handler that is not of the form `module:attribute`, or a time-out below 1 ms.
     """
 
@@ -68,6 +69,7 @@ class FunctionProcess:
         name: str = "local-function",
         memory_limit_in_mb: int = FUNCTION_MEMORY_MB,
         environment: Mapping[str, str] | None = None,
+        output: IO[bytes] | int | None = None,
     ) -> None:
         module, _, attribute = handler.partition(":")
         if not module or not attribute:
@@ -80,6 +82,7 @@ class FunctionProcess:
         self._name = name
         self._memory_limit_in_mb = memory_limit_in_mb
         self._environment = environment
+        self._output = output
         self._one_at_a_time = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -89,6 +92,14 @@ class FunctionProcess:
     def pid(self) -> int | None:
         """The child's process id, None while there is none."""
         return None if self._process is None else self._process.pid
+
+    def load(self) -> FunctionFailed | None:
+        """Start the child and load the function, unless that is done; return why it cannot be loaded, None when it can.
+
+        The names of failures are those of `invoke`, which does the same first.
+        """
+        with self._one_at_a_time:
+            return self._ready()
 
     def invoke(self, event: Mapping[str, Any]) -> Responded | FunctionFailed:
         """Run the function on `event` (JSON) and return its answer, or why there is none.
@@ -163,6 +174,8 @@ class FunctionProcess:
                 env=None if self._environment is None else dict(self._environment),
                 pass_fds=(theirs.fileno(), self._lifeline.child_fd),
                 stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
             )
         self._lifeline.started()
 

@@ -3,7 +3,7 @@ r"""The local event source for a queue: what Lambda does between SQS and a funct
 Messages are received, handed to the function as Lambda's SQS event, and deleted when the function is done with them.
 A message that is not deleted comes back after the queue's visibility time-out, so nothing has to be remembered here:
 dying at any point delivers messages again and loses none. Partial answers are read as for streams, the identifier being
-the message id.
+the message id. Why an invocation failed is a warning on standard error, each reason once.
 
     python -m dynamodb_outbox.local.queue --endpoint http://127.0.0.1:4566 --account 000000000001 --queue invoices \
         --handler shop.billing:lambda_handler --deliveries deliveries.jsonl
@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dynamodb_outbox.adapters.system import SystemClock
-from dynamodb_outbox.core.eventsource.answers import Answer, Reported, Responded, reported_failures
+from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Reported, Responded, reported_failures
 from dynamodb_outbox.core.limits import RECEIVE_MESSAGES
 from dynamodb_outbox.errors import ConfigurationError, OutboxError
 from dynamodb_outbox.local.client import REGION, local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.complaints import Complaints
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
@@ -100,6 +101,7 @@ class QueueSource:
     journal: Journal = field(default_factory=lambda: Journal(None))
     clock: Clock = field(default_factory=SystemClock)
     _outage: bool = False
+    _complaints: Complaints = field(default_factory=Complaints)
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= RECEIVE_MESSAGES:
@@ -144,13 +146,17 @@ class QueueSource:
         event = {"Records": [lambda_record(message, self.arn, self.region) for message in messages]}
         reported = self._judge(self.function.invoke(event), [message["MessageId"] for message in messages])
         self._say("answered", messages=len(messages), failed=len(reported.failed), whole_batch=reported.whole)
-        if not reported.whole:
+        if reported.whole:
+            self._complaints.failed(reported.whole)
+        else:
             self._delete([message for message in messages if message["MessageId"] not in reported.failed])
         return len(messages)
 
     def _judge(self, answer: Answer, message_ids: list[str]) -> Reported:
+        if isinstance(answer, FunctionFailed):
+            return Reported(whole=f"{answer.kind}: {answer.message}")
         if not isinstance(answer, Responded):
-            return Reported(whole=str(answer))
+            return Reported(whole="throttled")
         if not self.report_batch_item_failures:
             return Reported()
         return reported_failures(answer.payload, frozenset(message_ids))

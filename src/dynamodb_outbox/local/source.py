@@ -10,7 +10,8 @@ lets the invocation in progress end, keeps the checkpoint and leaves.
         --handler shop.relay:handler --checkpoint shop.checkpoint
 
 The log (`--log`) has one JSON object a line, each with `event` and `at_ms`: started, invoking, answered, checkpoint,
-discarded, gap, unavailable, alive (every 10 s), stopped.
+discarded, gap, unavailable, alive (every 10 s), stopped. Without a log, warnings on standard error say what went wrong:
+why an invocation failed, each reason once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, stream_arn
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.core.eventsource.answers import Outcome
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import compile_filters
@@ -34,6 +36,7 @@ from dynamodb_outbox.errors import StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.complaints import Complaints
 from dynamodb_outbox.process.journal import Journal
 
 if TYPE_CHECKING:
@@ -92,6 +95,7 @@ class EventSource:
     _sign_ms: int = 0
     _listed_ms: int | None = None
     _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
+    _complaints: Complaints = field(default_factory=Complaints)
 
     def run(self) -> None:
         """Poll and invoke until stopped.
@@ -195,6 +199,8 @@ class EventSource:
         commands = lane.machine.answered(answer, now_ms, self.entropy.unit())
         verdict = lane.machine.last_verdict
         if verdict is not None:
+            if verdict.outcome is Outcome.FAILED:
+                self._complaints.failed(verdict.reason)
             self._say(
                 "answered", **batch, took_ms=now_ms - started_ms, outcome=verdict.outcome.value, reason=verdict.reason
             )

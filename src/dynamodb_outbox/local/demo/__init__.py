@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dynamodb_outbox.local.demo.dump import check_writable, read_dump, write_dump
 from dynamodb_outbox.local.demo.evidence import Evidence
+from dynamodb_outbox.local.demo.functions import FunctionUnusable
 from dynamodb_outbox.local.demo.progress import Observer, Progress
 from dynamodb_outbox.local.demo.report import Report, report_of
 from dynamodb_outbox.local.demo.run import run
@@ -20,6 +21,7 @@ from dynamodb_outbox.local.demo.settings import Settings
 
 __all__ = [
     "Evidence",
+    "FunctionUnusable",
     "Observer",
     "Progress",
     "Report",

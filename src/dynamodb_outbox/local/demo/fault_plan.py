@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fault_plan"]
 
-_IN_A_ROW = 2
-"""So often in a row the bus rejects one entry."""
 _FAULTY = '"name":"F'
 """In the detail of every event of the faulty phase, and of no other: calm orders have request ids that begin with C."""
 
@@ -29,8 +27,11 @@ def fault_plan(schedule: Schedule) -> FaultPlan:
         seed=schedule.seed,
         unacceptable=tuple(Unacceptable(contains=mark) for mark in marks("unpublishable")),
         rejections=(
-            *(Rejection(1.0, max_consecutive=_IN_A_ROW, contains=mark) for mark in marks("rejected")),
-            Rejection(schedule.rejected, max_consecutive=_IN_A_ROW, contains=_FAULTY),
+            *(
+                Rejection(1.0, max_consecutive=schedule.rejections_in_a_row, contains=mark)
+                for mark in marks("rejected")
+            ),
+            Rejection(schedule.rejected, max_consecutive=schedule.rejections_in_a_row, contains=_FAULTY),
         ),
         duplicates=(
             *(Duplicate(1.0, contains=mark) for mark in marks("doubled")),

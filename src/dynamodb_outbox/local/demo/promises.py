@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.local.words import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -50,7 +52,7 @@ def promises(account: Account) -> tuple[Promise, ...]:
         ),
         Promise(
             "P5",
-            f"each event was applied once ({own.duplicates_delivered} of {own.deliveries} deliveries were duplicates)",
+            f"each event was applied once ({_duplicates(own.duplicates_delivered, own.deliveries)})",
             _seen(
                 effects_applied_twice=own.effects_twice,
                 effects_missing=own.effects_missing,
@@ -64,6 +66,11 @@ def promises(account: Account) -> tuple[Promise, ...]:
             _seen(committed_twice=own.committed_twice, wrong_outcomes=own.wrong_outcomes),
         ),
     )
+
+
+def _duplicates(number: int, deliveries: int) -> str:
+    was = "was a duplicate" if number == 1 else "were duplicates"
+    return f"{number} of {counted(deliveries, 'delivery', 'deliveries')} {was}"
 
 
 def _seen(**against: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Its time-outs are chosen for its time. A publish starts only while a whole request, the settling after it and some slack
 still fit, and the function has 3 s in all, to be out of time twice in an outage: so a request to the bus may take 0.6 s
-and one to the table 0.45 s, each in one attempt, since the relay retries by itself. Bus and table are on this
+and one to the table 0.4 s, each in one attempt, since the relay retries by itself. Bus and table are on this
 machine and answer in milliseconds. In AWS one would give the function more time rather than the clients less.
 """
 
@@ -22,6 +22,6 @@ __all__ = ["handler"]
 _session = Session()
 _once = Config(connect_timeout=0.05, retries={"mode": "standard", "total_max_attempts": 1}, max_pool_connections=16)
 _bus = _session.client("events", config=_once.merge(Config(read_timeout=0.55)))
-_table = _session.client("dynamodb", config=_once.merge(Config(read_timeout=0.4)))
+_table = _session.client("dynamodb", config=_once.merge(Config(read_timeout=0.35)))
 
 handler = Relay(EventBridge(os.environ["ORDERS_BUS"], client=_bus), layout=LAYOUT, client=_table).lambda_handler

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Literal
 
 from dynamodb_outbox.local.demo.conductor import Conductor
 from dynamodb_outbox.local.demo.dual_write import DualWriter
+from dynamodb_outbox.local.demo.functions import check_functions
 from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
 from dynamodb_outbox.local.demo.patience import Patience
 from dynamodb_outbox.local.demo.progress import Progress
 from dynamodb_outbox.local.demo.schedule import LANES, Lane, Order, Schedule, plan
 from dynamodb_outbox.local.demo.world import World
 from dynamodb_outbox.local.demo.writers import LaneWriter, Verdict, Writers
+from dynamodb_outbox.local.words import counted
 from dynamodb_outbox.process.journal import Journal
 
 if TYPE_CHECKING:
@@ -44,11 +46,13 @@ _DUAL_ATTEMPTS = 3  # what botocore's `standard` mode makes by default
 def run(settings: Settings, observe: Observer) -> Evidence:
     """Run one demo and return its evidence; no process and no file of it is left.
 
-    Raises OrdersOutOfRange, and what keeps a demo from running: EngineError (extra missing, port taken, engine died),
-    ChildDied, DemoFailed, TimeoutError. KeyboardInterrupt passes through.
+    Raises OrdersOutOfRange and CustomersOutOfRange, FunctionUnusable before anything is started, and what keeps a demo
+    from running: EngineError (extra missing, port taken, engine died), ChildDied, DemoFailed, TimeoutError.
+    KeyboardInterrupt passes through.
     """
     started = time.monotonic()
     schedule = plan(settings.orders, settings.seed, customers=settings.customers, rejected=settings.rejected)
+    check_functions(settings)
     with World(settings, schedule) as world, world.explained():
         demo = _Demo(settings, schedule, world, observe, started)
         try:
@@ -146,7 +150,8 @@ class _Demo:
             done = ready() and not any(on_its_way)
             if patience.over(time.monotonic(), done=done, picture=moved):
                 if not done:
-                    self._say("not waited for any longer: {} records pending, {} messages queued".format(*on_its_way))
+                    pending, queued = counted(on_its_way[0], "record"), counted(on_its_way[1], "message")
+                    self._say(f"not waited for any longer: {pending} pending, {queued} queued")
                 return
             for _ in range(_TICKS):
                 self._tick()

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.local.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ __all__ = [
     "LANES",
     "MAX_ORDERS",
     "MIN_ORDERS",
+    "CustomersOutOfRange",
     "Fault",
     "Lane",
     "Order",
@@ -92,6 +94,15 @@ class OrdersOutOfRange(OutboxError):
         )
 
 
+class CustomersOutOfRange(OutboxError):
+    """A demo of `orders` orders cannot be planned for `customers` customers."""
+
+    def __init__(self, customers: int, orders: int) -> None:
+        self.customers = customers
+        self.orders = orders
+        super().__init__(f"{orders:,} orders are of 1 to {orders:,} customers, not of {customers:,}")
+
+
 @dataclass(frozen=True)
 class Order:
     """One command to place an order. Two commands that claim the same `order_id` differ in `request_id`.
@@ -121,7 +132,8 @@ class Order:
 class Schedule:
     """The orders and the faults of one demo.
 
-    `rejected` and `doubled` are the shares of entries that the bus treats so by chance, 0 to 1. The outage begins when
+    `rejected` and `doubled` are the shares of entries that the bus treats so by chance, 0 to 1; it rejects one entry
+    `rejections_in_a_row` times at most, and takes it then, whatever the share. The outage begins when
     the order with the number `outage_at` is submitted through the outbox. `answers_lost` answers are lost for each
     order so marked.
     """
@@ -135,6 +147,7 @@ class Schedule:
     rejected: float = 0.05
     doubled: float = 0.04
     answers_lost: int = 3
+    rejections_in_a_row: int = 2
     writers: int = 8
 
     def hit_by(self, fault: Fault) -> tuple[Order, ...]:
@@ -150,12 +163,13 @@ class Schedule:
         faults = [f"{', '.join(o.request_id for o in self.hit_by(name))}: {what}" for name, what in FAULTS.items()]
         return [
             (
-                f"seed {self.seed}: {len(self.orders)} orders of {self.customers} customers, {self.writers} writers "
-                f"a lane, the first {len(self.phase(calm=True))} orders without faults"
+                f"seed {self.seed}: {counted(len(self.orders), 'order')} of {counted(self.customers, 'customer')}, "
+                f"{counted(self.writers, 'writer')} a lane, the first {len(self.phase(calm=True))} orders without "
+                "faults"
             ),
             (
-                f"the bus rejects {self.rejected:.0%} of the entries, inside a 200 answer, and delivers "
-                f"{self.doubled:.0%} of them twice"
+                f"the bus rejects {self.rejected:.0%} of the entries, inside a 200 answer, but none of them more than "
+                f"{counted(self.rejections_in_a_row, 'time')} in a row, and delivers {self.doubled:.0%} of them twice"
             ),
             (
                 f"the bus is out for {self.outage_ms / 1000:g} s from {self.orders[self.outage_at].request_id} on "
@@ -177,12 +191,15 @@ class Schedule:
 def plan(orders: int, seed: int, *, customers: int | None = None, rejected: float = 0.05) -> Schedule:
     """Return the schedule for `orders` orders (`MIN_ORDERS` to `MAX_ORDERS`): the same for the same arguments.
 
-    `customers` defaults to 40, and fewer when there are not five orders for each. Raises OrdersOutOfRange.
+    `customers` is 1 to `orders`; it defaults to 40, and fewer when there are not five orders for each. Raises
+    OrdersOutOfRange and CustomersOutOfRange.
     """
     if not MIN_ORDERS <= orders <= MAX_ORDERS:
         raise OrdersOutOfRange(orders)
     dice = random.Random(f"outbox demo {seed}")  # noqa: S311 -- a schedule that can be repeated, nothing secret
     customers = customers if customers is not None else min(40, orders // 5)
+    if not 1 <= customers <= orders:
+        raise CustomersOutOfRange(customers, orders)
     calm = min(40, orders // 3)
     gap_ms = max(_FAULTY_GAP_MS, _FAULTY_AT_LEAST_MS // (orders - calm))
     outage_at = calm + int(_OUTAGE * (orders - calm))

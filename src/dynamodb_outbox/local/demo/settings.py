@@ -17,7 +17,8 @@ class Settings:
     orders, seed          see `schedule.plan`, like customers (None: up to 40) and rejected (a share, 0 to 1)
     port                  of the engine; 0 takes a free one
     relay, consumer       the functions, `module:attribute`, importable from the current directory or PYTHONPATH. They
-                          find ORDERS_BUS and ORDERS_TABLE, or BILLING_TABLE, in their environment
+                          find ORDERS_BUS and ORDERS_TABLE, or BILLING_TABLE, in their environment; AWS, where they
+                          find it there, answers when they are invoked, and not yet when they are imported
     drain_s               how long to wait at the end for what is still on its way, in seconds
     """
 

@@ -24,6 +24,7 @@ from dynamodb_outbox.local.demo.children import Child, first_line
 from dynamodb_outbox.local.demo.dump import read_lines
 from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
 from dynamodb_outbox.local.demo.fault_plan import fault_plan
+from dynamodb_outbox.local.demo.functions import CONSUMER_ENVIRONMENT, RELAY_ENVIRONMENT
 from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, QUEUE, bus_of, table_of
 from dynamodb_outbox.local.demo.schedule import LANES, Lane
 from dynamodb_outbox.local.demo.tables import count_pending, scan
@@ -32,7 +33,7 @@ from dynamodb_outbox.local.provision import Queue, create_bus, create_queue, cre
 from dynamodb_outbox.testing.faultbus import ACCEPTED_FILE, FAULTS_FILE, FaultBusControl, FaultBusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from dynamodb_outbox.local.demo.schedule import Schedule
@@ -216,7 +217,7 @@ class World:
             *("--timeout-ms", str(self._schedule.relay_timeout_ms), "--batch-size", str(_BATCH)),
             *("--filter", json.dumps(_FILTER), "--retry-base-ms", "50", "--retry-cap-ms", "400"),
             *("--checkpoint", str(self.directory / "relay.checkpoint"), "--function-name", "relay"),
-            *("--env", f"ORDERS_BUS={bus_of('outbox')}", "--env", f"ORDERS_TABLE={table_of('outbox')}"),
+            *_as_arguments(RELAY_ENVIRONMENT),
         ]
         return Child("relay", arguments, logs=self.directory)
 
@@ -225,6 +226,10 @@ class World:
             *("dynamodb_outbox.local.queue", "--endpoint", self.engine.url, "--account", DEFAULT_ACCOUNT),
             *("--queue", QUEUE, "--handler", self._settings.consumer, "--function-name", "billing"),
             *("--timeout-ms", str(_CONSUMER_TIMEOUT_MS), "--deliveries", str(self._deliveries_file)),
-            *("--env", f"BILLING_TABLE={CONSUMER_TABLE}"),
+            *_as_arguments(CONSUMER_ENVIRONMENT),
         ]
         return Child("consumer", arguments, logs=self.directory)
+
+
+def _as_arguments(environment: Mapping[str, str]) -> list[str]:
+    return [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]

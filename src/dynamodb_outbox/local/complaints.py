@@ -1,0 +1,35 @@
+"""What an event source says about invocations that fail.
+
+A batch that failed is invoked again, for ever if need be, and fails for the same reason each time. The reason is said
+once; the journal has every invocation.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+__all__ = ["Complaints"]
+
+_log = logging.getLogger(__name__)
+
+_REMEMBERED = 100
+
+
+@dataclass
+class Complaints:
+    """Warns of the reasons for which invocations failed: of each one once.
+
+    When `_REMEMBERED` different ones were said (a message with an id in it is a new one each time), all are forgotten.
+    """
+
+    _said: set[str] = field(default_factory=set)
+
+    def failed(self, reason: str) -> None:
+        """Take note of an invocation that failed as a whole, and will be repeated."""
+        if reason in self._said:
+            return
+        if len(self._said) >= _REMEMBERED:
+            self._said.clear()
+        self._said.add(reason)
+        _log.warning("an invocation failed, and will be repeated: %s", reason)
