@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.core.record.schema import GUARD_SORT_KEY
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, InvalidEvent
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
 from dynamodb_outbox.layout import RECORD_ATTRIBUTES, Layout
@@ -90,6 +90,14 @@ def test_events_compare_by_value_whether_their_data_was_read_or_not() -> None:
     )
     assert one.data == {}
     assert one == other
+
+
+@pytest.mark.parametrize("time", [datetime(2026, 1, 1), "2026-01-01T00:00:00Z", None])  # noqa: DTZ001 -- the case itself
+def test_an_event_without_a_moment_is_refused(time: Any) -> None:
+    """A time without a zone is another moment on each machine; one that is no datetime would fail when published."""
+    with pytest.raises(InvalidEvent, match="time zone") as caught:
+        Event(id="1", type="t", source="s", payload="{}", time=time)
+    assert caught.value.field == "time"
 
 
 def full_event(attributes: dict[str, str]) -> Event:

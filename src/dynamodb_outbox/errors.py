@@ -115,12 +115,12 @@ class InvalidValue(OutboxError):
 
 
 class InvalidEvent(OutboxError):
-    """An event cannot be emitted as given: `field` names the argument, `reason` what is wrong with it."""
+    """An event cannot be emitted, or recorded, as given: `field` names what is wrong with it, `reason` says why."""
 
     def __init__(self, field: str, reason: str) -> None:
         self.field = field
         self.reason = reason
-        super().__init__(f"emit: {field} {reason}")
+        super().__init__(f"event: {field} {reason}")
 
 
 class AmbiguousKey(OutboxError):
@@ -171,12 +171,13 @@ class NotCommitted(OutboxError):
 
 
 class NestedTransaction(OutboxError):
-    """The same transaction object was entered a second time."""
+    """A transaction was entered a second time, or inside of another one of the same outbox."""
 
     def __init__(self) -> None:
         super().__init__(
-            "a transaction is entered once and does not nest: pass the outer one (tx) to the code that adds to it, "
-            "or open another with outbox.transaction()."
+            "a transaction is entered once and does not nest: what an inner one writes would stay when the outer one "
+            "fails. Pass the outer one (tx) to the code that adds to it; what is to be committed by itself goes "
+            "before or after it, or into a transaction that is committed with commit() and without `with`."
         )
 
 

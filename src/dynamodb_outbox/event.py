@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.errors import InvalidEvent
+
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator
-    from datetime import datetime
 
 __all__ = ["Event"]
 
@@ -66,6 +68,8 @@ class Event:
     `partitionkey`); it is None on what `emit` returns until the commit resolves it. `time` is when it happened, an
     aware datetime in UTC. `attributes` are CloudEvents extension attributes: lower-case names, text values; they are
     copied, and cannot be changed afterwards. Events are equal, and have one hash, when all of these are equal.
+
+    Raises InvalidEvent for a time without a time zone: nobody could say which moment it is.
     """
 
     id: str
@@ -79,6 +83,8 @@ class Event:
     attributes: Mapping[str, str] = _NO_ATTRIBUTES
 
     def __post_init__(self) -> None:
+        if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
+            raise InvalidEvent("time", f"is {self.time!r}; a datetime with a time zone is needed.")
         if type(self.attributes) is not _Attributes:
             kept = _Attributes(self.attributes) if self.attributes else _NO_ATTRIBUTES
             object.__setattr__(self, "attributes", kept)

@@ -6,8 +6,6 @@ stays safe after a fork and after a snapshot of the process is restored.
 
 from __future__ import annotations
 
-import uuid
-
 __all__ = ["ENTROPY_BYTES", "uuid7"]
 
 ENTROPY_BYTES = 10
@@ -28,4 +26,5 @@ def uuid7(unix_ms: int, entropy: bytes) -> str:
     bits = int.from_bytes(entropy, "big")
     rand_a = bits >> 68
     rand_b = bits & ((1 << 62) - 1)
-    return str(uuid.UUID(int=(unix_ms << 80) | (0x7 << 76) | (rand_a << 64) | (0b10 << 62) | rand_b))
+    digits = f"{(unix_ms << 80) | (0x7 << 76) | (rand_a << 64) | (0b10 << 62) | rand_b:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

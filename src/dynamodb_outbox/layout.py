@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from dynamodb_outbox.arguments import duration, text, whole
+from dynamodb_outbox.arguments import duration, flag, text, whole
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.arguments import Refusal
 
-__all__ = ["RECORD_ATTRIBUTES", "Layout"]
+__all__ = ["OWN_ATTRIBUTES", "RECORD_ATTRIBUTES", "Layout"]
 
 RECORD_ATTRIBUTES = frozenset(
     (
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
-        "state", "ob_pending",
+        "state", "ob_state", "ob_pending", "parked_sk",
         "parked_at", "parked_code", "parked_reason", "parked_events",
         "fingerprint", "event_ids", "versions",
     )
 )  # fmt: skip
 """Attribute names of the library's own items; a table's key attributes cannot have one of these names."""
+
+OWN_ATTRIBUTES = frozenset(("ob_v", "ob_pending"))
+"""Names that an item of the user's cannot have at its top: it would be taken for a record, or enter their index."""
 
 MAX_INDEX_SHARDS = 1000
 """More would cost an idle sweep more queries than any table needs."""
@@ -53,6 +56,13 @@ class Layout:
     guard_prefix     partition keys of command guards start with it
     inbox_prefix     partition keys of inbox records start with it
     version          name of the attribute that counts an item's versions; None switches versioning off
+    version_start    the version that `if_absent` writes: 1, or "clock", epoch milliseconds by the writer's clock. For
+                     keys that are deleted and created again: from 1 the versions, and with them the sequence of the
+                     events, would start over. From the clock they go on, as long as the writers' clocks agree better
+                     than the time between creations of a key, and an item sees less than 1,000 versions a second
+    dense_versions   every version of an item has an event: a commit that writes a version without one is refused, so
+                     that a consumer may take a version that it never saw for an event that it has not got. Only with
+                     version_start=1
     index            name of the sparse index of pending records
     index_shards     partitions of that index, 1 to 1,000
     ttl              name of the table's TTL attribute: Number, epoch seconds
@@ -69,6 +79,8 @@ class Layout:
     guard_prefix: str = "IDEMP#"
     inbox_prefix: str = "INBOX#"
     version: str | None = None
+    version_start: Literal[1, "clock"] = 1
+    dense_versions: bool = False
     index: str = "outbox-pending"
     index_shards: int = 16
     ttl: str = "expires_at"
@@ -87,6 +99,7 @@ class Layout:
         if not _INDEX_NAME.fullmatch(self.index):
             raise ConfigurationError(f"Layout(index={self.index!r}): 3 or more letters, digits, '_', '-' and '.'.")
         _check_prefixes(self.prefix, self.guard_prefix, self.inbox_prefix)
+        _check_versions(self)
         whole(self.index_shards, _refusal("index_shards"), least=1, most=MAX_INDEX_SHARDS)
         duration(self.published_for, _refusal("published_for"), least=_LEAST_KEPT)
         duration(self.guard_for, _refusal("guard_for"), least=_LEAST_KEPT)
@@ -101,6 +114,19 @@ def _check_names(names: Mapping[str, str]) -> None:
                 f"Layout({what}={name!r}): a name must not be one that outbox records use themselves "
                 f"({', '.join(sorted(RECORD_ATTRIBUTES))})."
             )
+
+
+def _check_versions(layout: Layout) -> None:
+    start: object = layout.version_start
+    if start != "clock" and (type(start) is not int or start != 1):
+        raise ConfigurationError(f"Layout(version_start={start!r}): 1 or 'clock'.")
+    dense = flag(layout.dense_versions, _refusal("dense_versions"))
+    if layout.version is None and (dense or start == "clock"):
+        raise ConfigurationError("Layout: version_start= and dense_versions= need version=, the attribute that counts.")
+    if dense and start == "clock":
+        raise ConfigurationError(
+            "Layout: dense_versions=True and version_start='clock' cannot both hold: a clock leaves gaps."
+        )
 
 
 def _check_prefixes(records: str, guards: str, inbox: str) -> None:

@@ -1,75 +1,36 @@
-"""The writing side: a change and its events, committed in one write.
-
-`Outbox` is what a service keeps; `Transaction` is one unit of work. This module only collects arguments and obeys the
-commit machine (`core.commit.machine`), where the decisions are made; actions and events take their final form the
-moment they are given, so that a mistake is raised at the line that made it and nothing given can change afterwards.
-"""
+"""The writing side: a change and its events, committed in one write. `Outbox` is what a service keeps."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
-from dynamodb_outbox.adapters.conditions import attr_expression
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
-from dynamodb_outbox.arguments import duration, flag, text, whole
+from dynamodb_outbox.arguments import duration, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
-from dynamodb_outbox.core.commit import actions
-from dynamodb_outbox.core.commit.commands import Command, Done, Fail, Read, Wait
-from dynamodb_outbox.core.commit.conditions import requirement_of
-from dynamodb_outbox.core.commit.events import new_event
-from dynamodb_outbox.core.commit.expressions import Expression, check_placeholders, part, placeholders_of
+from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
-from dynamodb_outbox.core.commit.machine import CommitMachine, State
-from dynamodb_outbox.core.commit.plan import Draft, Guard, Place
-from dynamodb_outbox.core.commit.steady import SteadyTime
-from dynamodb_outbox.core.commit.updates import Path, changes_of, update_of
+from dynamodb_outbox.core.commit.handmade import checked_events
+from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
-from dynamodb_outbox.errors import (
-    ConfigurationError,
-    InvalidAction,
-    LimitExceeded,
-    NestedTransaction,
-    NotCommitted,
-    TransactionClosed,
-)
-from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
+from dynamodb_outbox.core.record.encode import Origin
+from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.transaction import Setting, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from dynamodb_outbox.arguments import Refusal
-    from dynamodb_outbox.core.commit.plan import CommitPlan
-    from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.ports import Clock, Entropy, Store
+    from dynamodb_outbox.ports import Clock, Entropy
 
 __all__ = ["Outbox", "Transaction"]
 
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """What an outbox gives each of its transactions."""
-
-    table: str
-    source: str
-    layout: Layout
-    max_event_bytes: int
-    commit_within_ms: int
-    store: Store
-    clock: Clock
-    entropy: Entropy
-
-    def new_id(self) -> str:
-        return uuid7(self.clock.now_ms(), self.entropy.bytes(ENTROPY_BYTES))
 
 
 class Outbox:
@@ -80,7 +41,8 @@ class Outbox:
     layout           names of attributes and prefixes; the relay needs the same
     client           a boto3 client of DynamoDB. Left out, one is made on first use: one attempt, 2 s to connect, 5 s to
                      answer. Retries are this library's own, so a client that makes few of them is the better one
-    max_event_bytes  the largest event accepted, counted in its published form (a CloudEvents envelope, UTF-8)
+    max_event_bytes  the largest event accepted, counted as EventBridge counts an entry: source, type and CloudEvents
+                     envelope in UTF-8, and 14 bytes of time. Less than 1 MB; some Regions take 256 KB, the default
     commit_within    how long one commit() goes on over conflicts, throttling and lost answers
     clock, entropy   time and randomness; the operating system's unless given
 
@@ -100,7 +62,7 @@ class Outbox:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
-        self._setting = _Setting(
+        self._setting = Setting(
             table=text(table, _refusal("table")),
             source=_source(source),
             layout=_layout(layout),
@@ -133,6 +95,49 @@ class Outbox:
         partition = self.layout.guard_prefix + guard_hash(self.source, command)
         return Transaction(self._setting, Guard(partition, command, content, self.layout.guard_for))
 
+    def event(
+        self,
+        type: str,  # noqa: A002 -- CloudEvents' own word
+        data: Any,
+        *,
+        key: str,
+        subject: str | None = None,
+        time: datetime | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Event:
+        """Return an event for `records()`: what `emit` makes, outside of a transaction, so that the key must be given.
+
+        Raises InvalidEvent, and InvalidValue with the path in `data`.
+        """
+        return self._setting.new_event(type, data, time, key=key, subject=subject, attributes=attributes)
+
+    def records(
+        self, events: Iterable[Event], *, style: Literal["client", "resource"] = "client"
+    ) -> list[dict[str, Any]]:
+        """Return the members of `TransactItems` that carry these events, for a transaction assembled elsewhere.
+
+        One `Put` a key, conditional, in the outbox's table; put them into the same TransactWriteItems request as the
+        change. `style` is "client" for values in DynamoDB's wire form, as boto3's clients and PynamoDB take them, and
+        "resource" for Python values, as `boto3.resource("dynamodb").meta.client` takes them.
+
+        Send a request that may be repeated with one ClientRequestToken, and build the records once for all of its
+        attempts: the records of a second call have ids of their own. What `Transaction` does beyond that (commands,
+        lost answers, versions and sequences) is up to the caller then.
+
+        A client is made for it when none was given, because the records name its Region. Raises InvalidEvent,
+        MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge, and ConfigurationError without a Region.
+        """
+        if style not in ("client", "resource"):
+            raise ConfigurationError(f"Outbox.records: style is {style!r}; 'client' or 'resource' is needed.")
+        setting = self._setting
+        checked = checked_events(events, setting.layout)
+        now_ms = setting.clock.now_ms()
+        tx, *ids = (setting.new_id(now_ms) for _ in range(ids_needed(checked)))
+        place = setting.place
+        puts = record_puts(checked, place, Origin(tx, now_ms, place.region), ids, setting.max_event_bytes)
+        check_limits(puts)
+        return [{put.kind: _in_style(put.body, style)} for put in puts]
+
     def _transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
         """Return a transaction guarded by an item with the partition key `guard`, kept for `keep`.
 
@@ -146,313 +151,12 @@ class Outbox:
         return Transaction(self._setting, Guard(guard, guard, fingerprint, keep, alone=True))
 
 
-class Transaction:
-    """One atomic write: actions on items, and the events that they mean. For one thread.
-
-    As a context manager it commits on a clean exit and writes nothing when the block raises. Values are Python values
-    as boto3's resources take them, but nothing is converted silently: `core.codec.values` has the rule.
-
-    What every action takes:
-
-    if_absent     the item must not be there; with Layout(version=...) it starts at version 1
-    if_exists     the item must be there
-    if_version    the item must have this version; a put or an update writes the next one
-    condition     a boto3 condition (`Attr("status").eq("OPEN")`), or text with `names=` and `values=`
-    table         another table, with the same names of key attributes
-
-    Several of them must all hold. A condition that does not hold makes the commit raise ConditionFailed, with the item
-    as it was. All actions raise InvalidAction for arguments that cannot work (DuplicateAction for a second action on
-    one item, ReservedName for keys of the library's own items), InvalidValue for values that cannot be stored,
-    LimitExceeded for what is too large, and TransactionClosed after the end.
-    """
-
-    def __init__(self, setting: _Setting, guard: Guard | None) -> None:
-        self._setting = setting
-        self._draft = Draft(guard)
-        self._plan: CommitPlan | None = None
-        self._machine: CommitMachine | None = None
-        self._steady: SteadyTime | None = None
-        self._receipt: Receipt | None = None
-        self._entered = False
-        self._abandoned = False
-
-    # --- actions ------------------------------------------------------------------------------------------------------
-
-    def put(
-        self,
-        item: Mapping[str, Any],
-        *,
-        if_absent: bool = False,
-        if_exists: bool = False,
-        if_version: int | None = None,
-        condition: Any = None,
-        names: Mapping[str, str] | None = None,
-        values: Mapping[str, Any] | None = None,
-        overwrite: bool = False,
-        table: str | None = None,
-    ) -> None:
-        """Store an item, in place of the one there if a condition allows that or `overwrite` says so.
-
-        With Layout(version=...) the version attribute is filled in under `if_absent` and `if_version`, and otherwise
-        stored as the item has it. Raises UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
-        """
-        target = self._target("put", item, table)
-        flag(overwrite, _about("overwrite", target.label))
-        demand = _condition(target.label, condition, names, values)
-        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
-        self._draft.add(actions.put(target, item, requirement, self._setting.layout, overwrite=overwrite))
-
-    def update(
-        self,
-        key: Mapping[str, Any],
-        *,
-        set: Mapping[Path, Any] | None = None,  # noqa: A002 -- DynamoDB's own word
-        remove: Sequence[Path] = (),
-        add: Mapping[Path, Any] | None = None,
-        delete: Mapping[Path, Any] | None = None,
-        expression: str | None = None,
-        if_absent: bool = False,
-        if_exists: bool = False,
-        if_version: int | None = None,
-        condition: Any = None,
-        names: Mapping[str, str] | None = None,
-        values: Mapping[str, Any] | None = None,
-        table: str | None = None,
-    ) -> None:
-        """Change attributes of an item; without a condition the item is created when it is not there, as in DynamoDB.
-
-        `set` and `add` map names to values (`add` takes numbers and sets), `delete` maps names to the members to take
-        out of a set, `remove` is a list of names. A name is a top-level attribute, taken literally; a tuple is a path:
-        `set={("lines", 0, "price"): 5}`. Functions and arithmetic go into `expression=` with `names=` and `values=`,
-        in place of the four: `expression="SET n = if_not_exists(n, :zero) + :one"`.
-
-        An update without `if_absent` and `if_version` leaves the version attribute alone.
-        """
-        target = self._target("update", key, table, exactly=True)
-        layout = self._setting.layout
-        counted = layout.version if if_absent or if_version is not None else None
-        changes = changes_of({"set": set, "add": add, "delete": delete}, remove, target.label)
-        built = update_of(changes, (layout.pk, layout.sk, counted), target.label)
-        demand = _condition(target.label, condition, names, values, expression)
-        if expression is not None:
-            if built is not None:
-                raise InvalidAction(target.label, "expression= stands in place of set=, remove=, add= and delete=.")
-            built = part(expression, placeholders_of(names, values, target.label), "expression", target.label)
-        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
-        self._draft.add(actions.update(target, built, requirement, layout))
-
-    def delete(
-        self,
-        key: Mapping[str, Any],
-        *,
-        if_absent: bool = False,
-        if_exists: bool = False,
-        if_version: int | None = None,
-        condition: Any = None,
-        names: Mapping[str, str] | None = None,
-        values: Mapping[str, Any] | None = None,
-        table: str | None = None,
-    ) -> None:
-        """Delete an item; without a condition it is no failure when there is none.
-
-        `if_absent` is refused, with advice: of what must not be there nothing can be deleted.
-        """
-        target = self._target("delete", key, table, exactly=True)
-        demand = _condition(target.label, condition, names, values)
-        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
-        self._draft.add(actions.delete(target, requirement, self._setting.layout))
-
-    def check(
-        self,
-        key: Mapping[str, Any],
-        *,
-        if_absent: bool = False,
-        if_exists: bool = False,
-        if_version: int | None = None,
-        condition: Any = None,
-        names: Mapping[str, str] | None = None,
-        values: Mapping[str, Any] | None = None,
-        table: str | None = None,
-    ) -> None:
-        """Require something of an item and change nothing. It needs a condition, and gives no event its key."""
-        target = self._target("check", key, table, exactly=True)
-        demand = _condition(target.label, condition, names, values)
-        requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
-        self._draft.add(actions.check(target, requirement, self._setting.layout))
-
-    def emit(
-        self,
-        type: str,  # noqa: A002 -- CloudEvents' own word
-        data: Any,
-        *,
-        key: str | None = None,
-        subject: str | None = None,
-        time: datetime | None = None,
-        attributes: Mapping[str, str] | None = None,
-    ) -> Event:
-        """Add an event, published if and only if the transaction is committed.
-
-        `type` has 1 to 128 characters; `data` is any JSON value, with Decimal, aware datetimes, UUIDs and Enums by the
-        rule of `core.codec.payload`; `key` is the ordering key, the partition written unless given; `time` is when it
-        happened, now unless given; `attributes` are CloudEvents extension attributes, text by lower-case names.
-
-        Returns the event; its `key` is None unless given, because it is settled at the commit: emit may come before the
-        put. Raises InvalidEvent, InvalidValue with the path in `data`, TransactionClosed. The commit raises
-        AmbiguousKey, MissingKey and EventTooLarge.
-        """
-        self._refuse_late("emit")
-        setting = self._setting
-        event = new_event(
-            type,
-            data,
-            id=setting.new_id(),
-            source=setting.source,
-            time=datetime.fromtimestamp(setting.clock.now_ms() / 1000, timezone.utc) if time is None else time,
-            key=key,
-            subject=subject,
-            attributes=attributes,
-            layout=setting.layout,
-        )
-        self._draft.events.append(event)
-        return event
-
-    # --- the end ------------------------------------------------------------------------------------------------------
-
-    def request(self) -> dict[str, Any]:
-        """Return exactly the keyword arguments of `client.transact_write_items`, token included; send nothing.
-
-        The transaction is fixed by that: commit() would send the same request, and nothing can be added. A client is
-        made for it when none was given, because the records name its Region. Raises what commit() raises before it
-        sends.
-        """
-        self._refuse_ended("request")
-        return copy.deepcopy(dict(self._planned().request))
-
-    def commit(self) -> Receipt:
-        """Write everything, or nothing, and return the receipt.
-
-        Raises ConditionFailed when a condition did not hold, IdempotencyMismatch, CommitFailed for what DynamoDB
-        refuses: nothing was written. Raises CommitConflict and CommitThrottled when the time was up: nothing was
-        written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
-        goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
-        EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, and ConfigurationError
-        when no client was given and no AWS Region is configured.
-        """
-        self._refuse_ended("commit")
-        plan = self._planned()
-        setting = self._setting
-        if self._machine is None or self._steady is None:
-            self._machine = CommitMachine(plan, setting.commit_within_ms)
-            self._steady = SteadyTime(plan.at_ms, setting.clock.monotonic_ms())
-        self._receipt = _drive(self._machine, self._steady, setting)
-        return self._receipt
-
-    @property
-    def receipt(self) -> Receipt:
-        """The receipt of the commit. Raises NotCommitted before there is one."""
-        if self._receipt is None:
-            raise NotCommitted(self._state())
-        return self._receipt
-
-    def __enter__(self) -> Transaction:
-        if self._entered:
-            raise NestedTransaction
-        self._refuse_late("with")
-        self._entered = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            if not self._has_ended():
-                self.commit()
-        elif self._machine is None:
-            self._abandoned = True
-
-    # --- inside -------------------------------------------------------------------------------------------------------
-
-    def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, exactly: bool = False) -> actions.Target:
-        self._refuse_late(verb)
-        setting = self._setting
-        place = setting.table if table is None else text(table, lambda said: InvalidAction(verb, f"table= {said}"))
-        target = actions.target_of(verb, place, key, setting.layout, exactly=exactly)
-        self._draft.refuse_second(target)
-        return target
-
-    def _planned(self) -> CommitPlan:
-        if self._plan is None:
-            setting = self._setting
-            place = Place(setting.table, setting.layout, setting.store.region)
-            ids = [setting.new_id() for _ in range(len(self._draft.events) + 1)]
-            self._plan = self._draft.plan(
-                place, at_ms=setting.clock.now_ms(), ids=ids, max_event_bytes=setting.max_event_bytes
-            )
-        return self._plan
-
-    def _has_ended(self) -> bool:
-        return self._machine is not None and self._machine.state is State.CLOSED
-
-    def _state(self) -> str:
-        if self._receipt is not None:
-            return "committed"
-        if self._abandoned:
-            return "abandoned, since its block raised"
-        if self._has_ended():
-            return "failed"
-        return "open" if self._plan is None else "fixed by request() or commit()"
-
-    def _refuse_ended(self, operation: str) -> None:
-        if self._abandoned or self._has_ended():
-            raise TransactionClosed(operation, self._state())
-
-    def _refuse_late(self, operation: str) -> None:
-        if self._abandoned or self._plan is not None:
-            raise TransactionClosed(operation, self._state())
-
-
-def _drive(machine: CommitMachine, steady: SteadyTime, setting: _Setting) -> Receipt:
-    """Obey the machine until it is done."""
-    clock, store, entropy = setting.clock, setting.store, setting.entropy
-
-    def now_ms() -> int:
-        return steady.now_ms(clock.now_ms(), clock.monotonic_ms())
-
-    command: Command = machine.begin(now_ms())
-    while not isinstance(command, Done):
-        if isinstance(command, Fail):
-            raise command.error
-        if isinstance(command, Wait):
-            clock.sleep_ms(command.duration_ms)
-            command = machine.waited(now_ms())
-        elif isinstance(command, Read):
-            command = machine.read(store.read(command.table, command.key), now_ms(), entropy.unit())
-        else:
-            command = machine.answered(store.transact(command.request), now_ms(), entropy.unit())
-    return command.receipt
-
-
-def _condition(
-    action: str, condition: object, names: object, values: object, expression: object = None
-) -> Expression | None:
-    """Return `condition=` as an expression; a caller's texts must use exactly the placeholders given."""
-    given = placeholders_of(names, values, action)
-    check_placeholders([each for each in (expression, condition) if isinstance(each, str)], given, action)
-    if condition is None:
-        return None
-    return (
-        part(condition, given, "condition", action)
-        if isinstance(condition, str)
-        else attr_expression(condition, action)
-    )
-
-
-def _about(argument: str, action: str) -> Refusal:
-    return lambda said: InvalidAction(action, f"{argument}= {said}")
+def _in_style(body: Mapping[str, Any], style: str) -> dict[str, Any]:
+    return dict(body) if style == "client" else {**body, "Item": deserialize_item(body["Item"])}
 
 
 def _command_text(argument: str, value: object) -> str:
-    return text(value, _about(argument, "transaction"))
+    return text(value, lambda said: InvalidAction("transaction", f"{argument}= {said}"))
 
 
 def _refusal(argument: str) -> Refusal:

@@ -3,11 +3,14 @@
 This is a shell over `core.relay`: it decodes, starts what the machine says in a pool of threads, and hands back what
 came of it, until the machine is done. It answers with the LOWEST sequence number that is neither accepted nor parked;
 Lambda then delivers that record and all after it again. It raises only for what concerns the whole invocation (a wrong
-view type, a wrong layout), never for a part of the batch, and it never answers while a request is under way.
+view type, a wrong layout), never for a part of the batch, and it never answers while a request is under way. A
+destination that cannot be used (no Region, no credentials, no permission, no such bus) is answered too, not raised:
+what was done before it keeps its place in the stream, all the rest is held, and the log has the reason as an error.
 
 Time. The function's own deadline comes from the context. A publish starts only while a whole request, and the settling
-after it, still fit before that. Where the function's time is too short for the clients' time-outs, half of it is used
-and a warning is logged once: a request that hangs could then outlive the function, which costs duplicates, no events.
+after it, still fit before that. At most half of the function's time is kept free for them, and of that at most half for
+the table. Where the clients' time-outs are longer a warning is logged once: a request that hangs could then outlive the
+function, which costs duplicates, no events.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import math
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,6 +50,8 @@ from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, 
 from dynamodb_outbox.core.relay.select import Selected, Selection, select
 from dynamodb_outbox.core.relay.states import State
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
+from dynamodb_outbox.invocation_log import InvocationLog, counted
+from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
@@ -57,10 +62,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Relay"]
 
-_log = logging.getLogger("dynamodb_outbox.relay")
-
 _SLACK_MS = 250
 """For what the time-outs do not cover: signing, parsing, the answer itself."""
+_MOST_FUNCTION_S = 900  # Lambda's quota of a function's time-out
 _UNLIMITED_MS = 60_000
 """The time an invocation without a context takes at most."""
 _TABLE_CALLS = 2
@@ -85,7 +89,7 @@ class Relay:
     Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
     stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
 
-    Raises ConfigurationError for arguments that cannot work.
+    Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class Relay:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
-        _check_parts(sink, layout, client)
+        _check_parts(sink, layout)
         if ordering not in ("key", "none"):
             raise ConfigurationError(f"Relay(ordering={ordering!r}): 'key' or 'none'.")
         whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
@@ -131,7 +135,8 @@ class Relay:
         {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
 
         Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
-        to be changed, and the batch stays in the stream until then.
+        to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
+        the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
         started_ms = self._clock.monotonic_ms()
         remaining_ms = _remaining_ms(context)
@@ -171,13 +176,7 @@ class Relay:
         allowed_ms = remaining_ms // (2 if for_publish else 4)
         if wanted_ms > allowed_ms and not self._warned:
             self._warned = True
-            _log.warning(
-                "one request to %r and one to the table may take %d ms, but the function has only %d ms left: give the "
-                "function more time or the clients shorter time-outs (one attempt each, as the relay retries)",
-                self.sink,
-                self.sink.request_ms + table_ms,
-                remaining_ms,
-            )
+            _warn_of_time_outs(self.sink, table_ms, remaining_ms)
         return min(wanted_ms, allowed_ms)
 
     def _started_pool(self) -> ThreadPoolExecutor:
@@ -250,6 +249,7 @@ class _Run:
         self._pool = tools.pool
         self._clock = tools.clock
         self._entropy = tools.entropy
+        self._log = InvocationLog()
         self._facts: SimpleQueue[Fact] = SimpleQueue()
         self._under_way = 0
 
@@ -277,17 +277,19 @@ class _Run:
         level = logging.DEBUG if lowest is None else logging.WARNING
         _log.log(
             level,
-            "%d events of %d records: %d accepted, %d parked%s",
-            sum(tally.values()),
-            len(self._batch.selected),
+            "%s of %s: %d accepted, %d parked%s",
+            counted(sum(tally.values()), "event"),
+            counted(len(self._batch.selected), "record"),
             tally[State.ACCEPTED],
             tally[State.PARKED],
             "" if lowest is None else f"; delivered again from {self._batch.selected[lowest].sequence_number} on",
         )
         if self._machine.unsettled:
-            _log.warning("%d published records could not be settled in time and stay pending", self._machine.unsettled)
-        for code, count in self._machine.faults().items():
-            _log.warning("%d events were not accepted: %s", count, code)
+            left = counted(self._machine.unsettled, "published record")
+            _log.warning("%s could not be settled in time; left pending", left)
+        for accepted in (False, True):
+            self._log.faults(self._machine.faults(accepted=accepted), accepted=accepted)
+        self._log.finish()
 
     def _next(self, wake_ms: int | None) -> Fact:
         wait_s = None if wake_ms is None else max(0, wake_ms - self._clock.monotonic_ms()) / 1000
@@ -296,6 +298,8 @@ class _Run:
         except Empty:
             return Tick()
         self._under_way -= 1
+        if isinstance(fact, PublishDone) and isinstance(fact.outcome, RequestFailed):
+            self._log.request_failed(fact.outcome.fault)
         return fact
 
     def _start(self, command: Command) -> None:
@@ -313,8 +317,8 @@ class _Run:
             fact = otherwise
             try:
                 fact = work(command)
-            except Exception:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing, and the log has it
-                _log.exception("%s failed", type(command).__name__)
+            except Exception as error:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing
+                self._log.raised(type(command).__name__, error)
             finally:
                 self._facts.put(fact)
 
@@ -336,6 +340,8 @@ class _Run:
         fault = command.fault
         parking = Parking(fault.code, fault.reason, self._clock.now_ms(), self._batch.positions(command))
         parked = self._states.park(self._batch.table, one.image, parking)
+        if self._batch.entries[command.entry].fault is None:  # the bus's words, which may quote the event
+            fault = replace(fault, reason="")
         if parked.failure is not None:
             _log.error("record %s could not be parked (%s) for: %s", one.sequence_number, parked.failure, fault)
         elif parked.new:
@@ -347,8 +353,7 @@ class _Run:
     def _settle(self, command: Settle) -> Fact:
         images = [self._batch.selected[record].image for record in command.records]
         settled = self._states.settle(self._batch.table, images, self._clock.now_ms())
-        for code, count in settled.failed.items():
-            _log.warning("%d published records could not be settled: %s", count, code)
+        self._log.not_settled(settled.failed)
         return SettleDone(command.records, tuple(command.records[position] for position in settled.again))
 
 
@@ -379,27 +384,43 @@ def _report_elsewhere(selection: Selection) -> None:
         known = _REGION.fullmatch(written_in) and _REGION.fullmatch(here)
         _log.log(
             logging.INFO if known else logging.WARNING,
-            "%d records were written in Region %r and are not relayed from this stream, whose Region is %r",
-            count,
+            "%s written in Region %r and not relayed from this stream, whose Region is %r",
+            f"{counted(count, 'record')} {'was' if count == 1 else 'were'}",
             written_in,
             here,
         )
 
 
-def _check_parts(sink: Any, layout: Any, client: Any) -> None:
+def _warn_of_time_outs(sink: Sink, table_ms: int, remaining_ms: int) -> None:
+    request_ms = sink.request_ms + table_ms
+    seconds = max(2 * request_ms, 4 * table_ms) // 1000 + 1  # time-outs are whole seconds, and some time has passed
+    give = f"the function a time-out of at least {seconds} s, or " if seconds <= _MOST_FUNCTION_S else ""
+    _log.warning(
+        "a request to %r and one to the table can take %d ms, the table's alone %d ms. The relay keeps half of a "
+        "function's time for both and a quarter for the table's, which is too little of the %d ms here: a request that "
+        "hangs could outlive the function. Give %sthe clients shorter time-outs (one attempt, as the relay retries)",
+        sink,
+        request_ms,
+        table_ms,
+        remaining_ms,
+        give,
+    )
+
+
+def _check_parts(sink: Any, layout: Any) -> None:
     parts = (getattr(sink, name, None) for name in ("prepare", "publish"))
     if (
         isinstance(sink, type)
         or not all(map(callable, parts))
         or not isinstance(getattr(sink, "limits", None), SinkLimits)
     ):
+        bus = repr(sink) if isinstance(sink, str) else "'orders'"
         raise ConfigurationError(
-            f"Relay(sink={sink!r}): a sink is needed, such as EventBridge('orders') of dynamodb_outbox.sinks."
+            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {sink!r}. "
+            "EventBridge is in dynamodb_outbox.sinks."
         )
     if layout is not None and not isinstance(layout, Layout):
         raise ConfigurationError(f"Relay(layout={layout!r}): a Layout is needed.")
-    if client is not None and not hasattr(client, "meta"):
-        raise ConfigurationError(f"Relay(client={client!r}): a boto3 client of 'dynamodb' is needed.")
 
 
 def _refusal(what: str) -> Callable[[str], ConfigurationError]:

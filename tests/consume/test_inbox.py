@@ -7,8 +7,10 @@ import logging
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 
 from dynamodb_outbox.consume.inbox import Inbox
@@ -356,6 +358,70 @@ def test_what_would_not_run_is_refused_at_registration(function: Any) -> None:
         inbox.on("t")(function)
     with pytest.raises(ConfigurationError, match="inbox"):
         inbox.consumer(function)
+
+
+def takes_one(event: Event) -> None:
+    """Take no transaction."""
+    del event
+
+
+def takes_three(event: Event, tx: Transaction, more: object) -> None:
+    """Take one argument too many."""
+    del event, tx, more
+
+
+def takes_a_name(event: Event, *, tx: Transaction) -> None:
+    """Take the transaction by name only."""
+    del event, tx
+
+
+@pytest.mark.parametrize(
+    "function", [takes_one, takes_three, takes_a_name, lambda: None, partial(nothing, event=placed(1))]
+)
+def test_a_function_of_another_number_of_arguments_is_refused_at_registration(function: Any) -> None:
+    """Each of its messages would fail; the error shows what it takes and what it must take."""
+    inbox = Inbox(TABLE, consumer="invoices")
+    for register in (inbox.on("t"), inbox.consumer):
+        with pytest.raises(ConfigurationError, match=r"def invoice\(event, tx\).*It takes \("):
+            register(function)
+    assert inbox._functions == {}
+    assert inbox._otherwise is None
+
+
+class Untold:
+    """Something to call that does not tell its parameters, as some that are written in C."""
+
+    __signature__ = "none"
+
+    def __call__(self, event: Event, tx: Transaction) -> None:
+        """Take both."""
+
+    def method(self, event: Event, tx: Transaction) -> None:
+        """Take both."""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        nothing,
+        print,
+        Untold(),
+        Untold().method,
+        lambda event, tx, more=None: None,  # noqa: ARG005 -- what counts is that it can be called
+        lambda *all_of_them: None,  # noqa: ARG005 -- as above
+        partial(takes_three, more=1),
+    ],
+)
+def test_what_can_be_called_with_both_is_taken(function: Any) -> None:
+    """Whatever else it takes, and in whatever form it comes."""
+    Inbox(TABLE, consumer="invoices").on("t")(function)
+
+
+def test_a_client_of_another_service_is_refused_when_the_inbox_is_made() -> None:
+    """With the names of both services."""
+    events = boto3.client("events", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with pytest.raises(ConfigurationError, match=r"'events'.*'dynamodb'"):
+        Inbox(TABLE, consumer="invoices", client=events)
 
 
 @pytest.mark.parametrize("event_type", ["", 5, nothing])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from typing import TYPE_CHECKING, Any, cast
 
+import boto3
 import pytest
 from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
@@ -14,6 +16,7 @@ from dynamodb_outbox.core.record.moves import Settled
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
 from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +129,7 @@ def test_a_failed_settle_does_not_fail_the_batch(caplog: pytest.LogCaptureFixtur
     table.answers = [Settled(again=(1,), failed={"AccessDenied": 1})]
     assert failures(relay(Bus(), table).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())) == []
     assert table.settled == ["OUTBOX#2"]
-    assert "1 published records could not be settled: AccessDenied" in caplog.text
+    assert "1 published record could not be settled: AccessDenied" in caplog.text
 
 
 def test_a_settle_for_which_no_time_is_left_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -222,7 +225,169 @@ def test_time_outs_that_do_not_fit_the_function_are_warned_of_once(caplog: pytes
     made = relay(bus)
     for number in (1, 2):
         assert failures(made.lambda_handler({"Records": [row(number)]}, Context())) == []
-    assert len([one for one in caplog.records if "may take" in one.message]) == 1
+    (warning,) = [one.getMessage() for one in caplog.records]
+    assert "60350 ms" in warning
+    assert "the 10000 ms here" in warning
+
+
+@pytest.mark.parametrize(("bus_ms", "table_ms"), [(4_500, 250), (100, 9_750), (100, 3_000), (48_000, 250)])
+def test_the_time_out_that_the_warning_asks_for_is_enough(
+    bus_ms: int, table_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A function that is given it is not warned of, though a little of it has passed; one with a second less is."""
+    bus, table = Bus(), Table()
+    bus.request_ms, table.request_ms = bus_ms, table_ms
+    relay(bus, table).lambda_handler({"Records": [row(1)]}, Context(2_999))
+    found = re.search(r"time-out of at least (\d+) s", caplog.text)
+    assert found
+    for left_ms, warned in ((int(found[1]) * 1000 - 1, False), (int(found[1]) * 1000 - 1001, True)):
+        caplog.clear()
+        relay(bus, table).lambda_handler({"Records": [row(1)]}, Context(left_ms))
+        assert ("hangs" in caplog.text) is warned
+
+
+def test_no_time_out_is_advised_that_a_function_cannot_have(caplog: pytest.LogCaptureFixture) -> None:
+    """With clients that wait for ever only the clients can be changed."""
+    bus = Bus()
+    bus.request_ms = 24 * 60 * 60 * 1000
+    relay(bus).lambda_handler({"Records": [row(1)]}, Context())
+    assert "Give the clients shorter time-outs" in caplog.text
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return what was logged: level and text."""
+    return [(one.levelname, one.getMessage()) for one in caplog.records]
+
+
+DENIED = Fault(Kind.TARGET, "AccessDeniedException", "User: x is not authorized to perform: events:PutEvents")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_fault_of_the_target_is_told_once_in_the_words_of_the_bus(
+    whole: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an error, with a count, whether the request or each entry has it."""
+
+    class Denied(Bus):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            return RequestFailed(DENIED) if whole else Bus(lambda _: DENIED).publish(entries)
+
+    records = [row(number, pk=str(number)) for number in (1, 2, 3)]
+    assert failures(relay(Denied()).lambda_handler({"Records": records}, Context())) == ["1"]
+    assert lines(caplog) == [
+        ("WARNING", "3 events of 3 records: 0 accepted, 0 parked; delivered again from 1 on"),
+        ("ERROR", f"3 events were not accepted: {DENIED}"),
+    ]
+
+
+def test_one_is_no_plural(caplog: pytest.LogCaptureFixture) -> None:
+    """A newcomer's first batch has one event."""
+    relay(Bus(lambda _: DENIED)).lambda_handler({"Records": [row(1)]}, Context())
+    assert [text for _, text in lines(caplog)] == [
+        "1 event of 1 record: 0 accepted, 0 parked; delivered again from 1 on",
+        f"1 event was not accepted: {DENIED}",
+    ]
+
+
+def test_what_the_bus_says_of_content_is_stored_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It may quote the event. What was found before sending is our own reason, and is logged."""
+    table = Table()
+    bus = Bus(lambda event: Fault(Kind.CONTENT, "Malformed", "secret") if short(event) == "1" else None)
+    bad = row(2, pk="b", payload={"S": "bad"})
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), bad]}, Context())) == []
+    assert sorted(parking.reason == "secret" for _, _, parking in table.parked) == [False, True]
+    assert "an event of record 1 was parked: Malformed\n" in caplog.text
+    assert "an event of record 2 was parked: InvalidRecord: " in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_request_that_fails_in_a_passing_way_is_told_in_words_and_an_entry_by_its_code(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Words about a connection hold no event; words about an entry may. Both were accepted in the end."""
+    broken = Fault(Kind.TRANSIENT, "EndpointConnectionError", "could not connect to https://bus")
+    busy = Fault(Kind.TRANSIENT, "Busy", "secret")
+
+    class Passing(Bus):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            self.script = lambda _: busy if self.calls == 1 else None
+            if short(entries[0]) == "1" and self.calls < 2:
+                self.calls += 1
+                return RequestFailed(broken)
+            return super().publish(entries)
+
+    for number, told in ((1, str(broken)), (2, "Busy")):
+        caplog.clear()
+        assert failures(relay(Passing()).lambda_handler({"Records": [row(number)]}, Context())) == []
+        assert lines(caplog) == [("WARNING", f"1 event was accepted after a fault: {told}")]
+
+
+def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Everything is held, and the log says why."""
+
+    class Nowhere(Bus):
+        def prepare(self, event: Event) -> Prepared | Fault:
+            return DENIED if short(event) == "1" else super().prepare(event)
+
+    assert failures(relay(Nowhere()).lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
+    assert ("ERROR", f"1 event was not accepted: {DENIED}") in lines(caplog)
+
+
+def test_the_same_traceback_is_written_once_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug of a sink meets each request; another error has its own traceback."""
+
+    class Buggy(Broken):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            if short(entries[0]) == "4":
+                raise KeyError("other")
+            raise ZeroDivisionError("x")
+
+    bus = Buggy(None)
+    bus.limits = SinkLimits(1, 1000, 1000)
+    records = [row(number, pk=str(number)) for number in (1, 2, 3, 4)]
+    assert failures(relay(bus).lambda_handler({"Records": records}, Context(700))) == ["1"]
+    traces = [one for one in caplog.records if one.exc_info]
+    assert sorted(one.exc_info[0].__name__ for one in traces if one.exc_info and one.exc_info[0]) == [
+        "KeyError",
+        "ZeroDivisionError",
+    ]
+    (again,) = [text for _, text in lines(caplog) if "same error: ZeroDivisionError: x" in text]
+    assert re.fullmatch(r"Publish failed \d+ more times? with the same error: .*", again)
+
+
+def test_settles_that_fail_alike_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each call settles 25 records at most; the reason is one."""
+    table = Table()
+    table.answers = [Settled(failed={"AccessDenied": 25}), Settled(failed={"AccessDenied": 5})]
+    records = [row(number, pk=str(number)) for number in range(30)]
+    assert failures(relay(Bus(), table).lambda_handler({"Records": records}, Context())) == []
+    assert lines(caplog) == [("WARNING", "30 published records could not be settled: AccessDenied")]
+
+
+def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No error is raised: records that were done before keep their place in the stream."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    made = Relay(EventBridge("orders"))
+    assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context(60_000))) == ["1"]
+    (error,) = [text for level, text in lines(caplog) if level == "ERROR"]
+    assert error.startswith("2 events were not accepted: ConfigurationError: no AWS Region is configured")
+
+
+def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:
+    """The most likely first mistake."""
+    with pytest.raises(ConfigurationError, match=r"Relay takes a sink, as in Relay\(EventBridge\('orders'\)\)"):
+        Relay(cast("Any", "orders"))
+
+
+def test_a_client_of_another_service_is_refused_when_the_relay_is_made() -> None:
+    """With the names of both services."""
+    events = boto3.client("events", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with pytest.raises(ConfigurationError, match=r"'events'.*'dynamodb'"):
+        Relay(Bus(), client=events)
 
 
 def test_requests_under_way_are_bounded() -> None:
@@ -358,7 +523,7 @@ def test_records_of_another_region_are_counted_in_the_log(
         assert failures(relay(Bus()).lambda_handler({"Records": ours}, Context())) == []
     (one,) = caplog.records
     assert one.levelname == level
-    assert one.getMessage().startswith("2 records were written in Region 'us-east-1' and are not")
+    assert one.getMessage().startswith("2 records were written in Region 'us-east-1' and not relayed")
     assert repr(here) in one.getMessage()
 
 

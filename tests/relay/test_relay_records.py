@@ -296,6 +296,30 @@ def test_each_statement_has_its_own_result(offline: Any) -> None:
     assert settled == Settled(done=1, changed=1, again=(1, 4), failed={"AccessDenied": 2})
 
 
+def test_of_a_statement_only_what_concerns_the_set_up_is_told_in_words(offline: Any) -> None:
+    """Who may not do what, and which table there is not; never words about values."""
+    said = [("AccessDenied", "User: x is not authorized"), ("ResourceNotFound", "not found"), ("ValidationError", "5")]
+    answer = {"Responses": [{"Error": {"Code": code, "Message": message}} for code, message in said]}
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", answer)
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(i) for i in range(3)], NOW_MS)
+    place = "table 'shop'; Region 'us-east-1', endpoint http://127.0.0.1:1"
+    assert settled.failed == {
+        "AccessDenied: User: x is not authorized": 1,
+        f"ResourceNotFound ({place})": 1,
+        "ValidationError": 1,
+    }
+
+
+def test_a_park_into_a_table_that_there_is_not_says_where_it_was_looked_for(offline: Any) -> None:
+    """The answer itself names neither the table nor the Region."""
+    with Stubber(offline) as stub:
+        stub.add_client_error("put_item", "ResourceNotFoundException", "Requested resource not found")
+        failure = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY).failure
+    place = "table 'shop'; Region 'us-east-1', endpoint http://127.0.0.1:1"
+    assert failure == f"ResourceNotFoundException: Requested resource not found ({place})"
+
+
 def test_an_answer_of_the_wrong_length_settles_nothing_for_sure(offline: Any) -> None:
     """All are tried again: the conditions tell which were settled."""
     with Stubber(offline) as stub:
@@ -318,7 +342,7 @@ def test_a_settle_request_that_fails_as_a_whole(offline: Any, code: str, status:
     with Stubber(offline) as stub:
         stub.add_client_error("batch_execute_statement", code, "said", status)
         settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(1)], NOW_MS)
-    assert settled == Settled(again=again, failed={} if again else {code: 1})
+    assert settled == Settled(again=again, failed={} if again else {f"{code}: said": 1})
 
 
 def test_no_connection_is_tried_again(offline: Any) -> None:
@@ -394,13 +418,16 @@ def test_our_own_client_is_made_late_and_is_quick_to_give_up(monkeypatch: pytest
     assert states.request_ms == 2000
 
 
+NO_REGION = "no AWS Region is configured: set AWS_REGION, or pass client=."
+
+
 def test_without_a_region_settle_and_park_fail_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again would not help."""
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     states = DynamoRecordStates(LAYOUT)
-    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(failed={"ConfigurationError": 1})
+    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(failed={f"ConfigurationError: {NO_REGION}": 1})
     assert "AWS_REGION" in str(states.park("shop", pending(1), WHY))
 
 

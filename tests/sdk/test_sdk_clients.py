@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import CredentialRetrievalError
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient
@@ -73,10 +76,78 @@ def test_a_client_that_is_passed_in_is_used_as_it_is() -> None:
 
 
 def test_no_region_is_a_matter_of_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to set; once it is set the same object works."""
+    """The error says what to set; once exactly that is set the same object works."""
     own = OwnClient("events", ONCE)
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(ConfigurationError, match="AWS_REGION"):
+    with pytest.raises(ConfigurationError) as caught:
         own.get()
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    advised = re.search(r"set (\w+), or pass", str(caught.value))
+    assert advised
+    monkeypatch.setenv(advised[1], "eu-west-1")
     assert own.get().meta.region_name == "eu-west-1"
+
+
+def test_aws_region_counts_where_boto3_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What boto3 finds by itself comes first; an endpoint that is set makes no difference."""
+    monkeypatch.setenv("AWS_REGION", "us-east-2")
+    assert OwnClient("events", ONCE).get().meta.region_name == "eu-central-1"
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    own = OwnClient("dynamodb", ONCE)
+    assert own.get().meta.region_name == "us-east-2"
+    assert own.place == "Region 'us-east-2', endpoint http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("AWS_PROFILE", "nobody"), ("AWS_DEFAULT_REGION", "eu west"), ("AWS_ENDPOINT_URL", "bus")]
+)
+def test_settings_of_which_no_client_can_be_made_are_named(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a matter of configuration: nothing was sent, and nothing will be until they are right."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=f"no client of 'dynamodb' can be made: .*{value}"):
+        OwnClient("dynamodb", ONCE).get()
+
+
+def test_credentials_that_are_not_handed_out_are_no_matter_of_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does may be back at the next call, which makes the client then."""
+    really, lost = boto3.session.Session.client, [CredentialRetrievalError(provider="x", error_msg="down")]
+
+    def client(self: Any, *arguments: Any, **options: Any) -> Any:
+        if lost:
+            raise lost.pop()
+        return really(self, *arguments, **options)
+
+    monkeypatch.setattr(boto3.session.Session, "client", client)
+    own = OwnClient("dynamodb", ONCE)
+    with pytest.raises(CredentialRetrievalError):
+        own.get()
+    assert own.get().meta.region_name == "eu-central-1"
+
+
+def test_a_resource_is_refused_with_the_call_to_write() -> None:
+    """It has a client, and is none; so has each of its tables."""
+    resource = boto3.session.Session().resource("dynamodb")
+    for given in (resource, resource.Table("shop")):
+        with pytest.raises(ConfigurationError, match=r"takes boto3\.client\('dynamodb'\), not a boto3 resource"):
+            OwnClient("dynamodb", ONCE, given)
+
+
+def test_a_client_of_another_service_is_refused() -> None:
+    """With the names of both."""
+    with pytest.raises(ConfigurationError, match=r"'events'.*'dynamodb'"):
+        OwnClient("dynamodb", ONCE, boto3.session.Session().client("events"))
+
+
+@pytest.mark.parametrize("given", ["dynamodb", boto3.client, OwnClient, 5])
+def test_what_is_no_client_is_refused(given: Any) -> None:
+    """With what is needed."""
+    with pytest.raises(ConfigurationError, match=r"boto3\.client\('events'\) is needed"):
+        OwnClient("events", ONCE, given)
+
+
+def test_a_stand_in_that_does_not_tell_its_service_is_taken() -> None:
+    """A tracer's or a test's: only what is known can be wrong."""
+    stand_in = SimpleNamespace(meta=SimpleNamespace(config=ONCE))
+    assert OwnClient("dynamodb", ONCE, stand_in).get() is stand_in

@@ -302,6 +302,13 @@ def test_without_a_region_everything_is_held(monkeypatch: pytest.MonkeyPatch) ->
     assert "AWS_REGION" in outcome.fault.reason
 
 
+def test_a_client_of_another_service_is_refused_when_the_sink_is_made() -> None:
+    """With the names of both services."""
+    dynamodb = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    with pytest.raises(ConfigurationError, match=r"'dynamodb'.*'events'"):
+        EventBridge("orders", client=dynamodb)
+
+
 def test_on_the_engine_a_batch_is_accepted(engine: Account) -> None:
     """The request that this sink makes is one that an EventBridge takes."""
     events = engine.client("events")

@@ -177,9 +177,10 @@ def test_four_megabytes() -> None:
 
 
 def test_an_event_is_measured_as_it_is_published() -> None:
-    """The envelope's bytes count, in UTF-8, with the key that the commit found."""
+    """An entry's bytes count: its time, source, type and envelope, in UTF-8, with the key that the commit found."""
     event = some_event(payload='"' + "é" * 100 + '"')
-    size = len(cloudevent(some_event(payload=event.payload, key="ORDER#1")).encode())
+    envelope = cloudevent(some_event(payload=event.payload, key="ORDER#1"))
+    size = 14 + len("shop.orders") + len("order.placed") + len(envelope.encode())
     plan_of(a_put(), event, limit=size)
     with pytest.raises(EventTooLarge) as caught:
         plan_of(a_put(), event, limit=size - 1)

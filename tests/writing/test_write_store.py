@@ -257,6 +257,19 @@ def test_no_region_is_a_matter_of_configuration(monkeypatch: pytest.MonkeyPatch)
         _ = DynamoStore().region
 
 
+def test_a_table_that_there_is_not_is_told_with_where_it_was_looked_for() -> None:
+    """DynamoDB's own words name neither the table nor the Region, which is the wrong one more often than not."""
+    place = "Region 'eu-west-1', endpoint https://dynamodb.eu-west-1.amazonaws.com"
+    missing = refused("ResourceNotFoundException")
+    read = DynamoStore(client_with(missing)).read("shop", KEY)
+    assert read == ReadFailed(f"ResourceNotFoundException: why (table 'shop'; {place})", retryable=False)
+    check = {"ConditionCheck": {"TableName": "billing", "Key": KEY, "ConditionExpression": "attribute_exists(pk)"}}
+    for more, named in (([], "table 'shop'"), ([check], "one of the tables 'billing', 'shop'")):
+        request = {**REQUEST, "TransactItems": [*REQUEST["TransactItems"], *more]}
+        answer = DynamoStore(client_with(missing)).transact(request)
+        assert answer == Refused(f"ResourceNotFoundException: why ({named}; {place})", False)
+
+
 def make(config: Config | None = None) -> Any:
     """Return a client as a user would make it."""
     return session().client(

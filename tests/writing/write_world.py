@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError, ParamValidationError
+
 from dynamodb_outbox.core.commit.actions import put, target_of
 from dynamodb_outbox.core.commit.conditions import Requirement
 from dynamodb_outbox.core.commit.plan import CommitPlan, Draft, Guard, Place
@@ -125,3 +127,12 @@ def records_of(client: Any, pk: str, table: str = TABLE) -> list[Mapping[str, An
         ConsistentRead=True,
     )["Items"]
     return found
+
+
+def sends(client: Any, request: dict[str, Any]) -> bool:
+    """Send a request; whether it is accepted."""
+    try:
+        client.transact_write_items(**request)
+    except (ClientError, ParamValidationError):
+        return False
+    return True

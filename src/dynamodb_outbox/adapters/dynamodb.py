@@ -30,7 +30,7 @@ from dynamodb_outbox.core.commit.answers import (
     Refused,
 )
 from dynamodb_outbox.core.commit.reasons import REQUEST
-from dynamodb_outbox.core.error_codes import SERVER_ERROR, UNFINISHED
+from dynamodb_outbox.core.error_codes import NO_TABLE, SERVER_ERROR, UNFINISHED
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS
 from dynamodb_outbox.core.timing import UNBOUNDED_MS
 from dynamodb_outbox.errors import ClientRetriesWarning
@@ -38,9 +38,10 @@ from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
 from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.sdk.errors import Said
 
 __all__ = ["DynamoStore"]
 
@@ -53,14 +54,14 @@ _REASONS_IN_TEXT = re.compile(r"\[([A-Za-z, ]+)\]")
 class DynamoStore:
     """`ports.Store` over a boto3 DynamoDB client, made on first use unless one is passed in.
 
-    Raises ConfigurationError for a client of boto3's resource layer; warns with ClientRetriesWarning of a client whose
-    own retries may outlast a token. Safe for use by several threads.
+    Raises ConfigurationError for a boto3 resource, its client, or a client of another service; warns with
+    ClientRetriesWarning of a client whose own retries may outlast a token. Safe for use by several threads.
     """
 
     def __init__(self, client: Any = None) -> None:
+        self._client = OwnClient("dynamodb", _OWN_CONFIG, client)
         if client is not None:
             refuse_resource_client(client)
-        self._client = OwnClient("dynamodb", _OWN_CONFIG, client)
         if self._client.call_ms > TOKEN_LIFE_MS:
             _warn_of_retries(self._client)
 
@@ -75,7 +76,7 @@ class DynamoStore:
         try:
             self._client.get().transact_write_items(**request)
         except ClientError as error:
-            return _answer_of(error)
+            return self._answer_of(error, request)
         except NEVER_SENT as error:
             return Refused(str(said(error)), repeated=self._client.attempts > 1)
         except TRANSPORT as error:
@@ -87,20 +88,30 @@ class DynamoStore:
         try:
             answer = self._client.get().get_item(TableName=table, Key=key, ConsistentRead=True)
         except TRANSPORT as error:
-            return ReadFailed(str(said(error)), retryable=may_pass(error))
+            return ReadFailed(self._why(said(error), (table,)), retryable=may_pass(error))
         return ItemRead(answer.get("Item"))
 
+    def _answer_of(self, error: ClientError, request: Mapping[str, Any]) -> Answer:
+        what, repeated = said(error), _repeated(error)
+        if what.code == "TransactionCanceledException":
+            return Cancelled(_reasons(error), repeated)
+        if what.status >= SERVER_ERROR or what.code in UNFINISHED:
+            return Lost(str(what))
+        kind = REQUEST.get(what.code)
+        if kind in {"conflict", "throttle"}:
+            return Held(kind, str(what), repeated)
+        return Refused(self._why(what, _tables(request)), repeated)
 
-def _answer_of(error: ClientError) -> Answer:
-    what, repeated = said(error), _repeated(error)
-    if what.code == "TransactionCanceledException":
-        return Cancelled(_reasons(error), repeated)
-    if what.status >= SERVER_ERROR or what.code in UNFINISHED:
-        return Lost(str(what))
-    kind = REQUEST.get(what.code)
-    if kind in {"conflict", "throttle"}:
-        return Held(kind, str(what), repeated)
-    return Refused(str(what), repeated)
+    def _why(self, what: Said, tables: Sequence[str]) -> str:
+        """Return what DynamoDB said, and where it was asked when it knows no such table: it does not name it."""
+        if what.code != NO_TABLE:
+            return str(what)
+        named = ", ".join(map(repr, tables))
+        return f"{what} ({'table' if len(tables) == 1 else 'one of the tables'} {named}; {self._client.place})"
+
+
+def _tables(request: Mapping[str, Any]) -> list[str]:
+    return sorted({body["TableName"] for action in request["TransactItems"] for body in action.values()})
 
 
 def _reasons(error: ClientError) -> tuple[Reason, ...]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONFLICTS, SERVER_TROUBLE, THROTTLING
+from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves, schema
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
-from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
+from dynamodb_outbox.sdk.errors import TRANSPORT, Said, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +37,9 @@ _PASSING = (
 )
 """Codes of one statement that may pass later: those of the batch's own list [BC], and those of whole requests."""
 
+_DENIED, _NO_TABLE = "AccessDenied", "ResourceNotFound"
+"""Codes of one statement that concern the set-up. [BC]"""
+
 _CONDITION = "ConditionalCheckFailedException"
 _INVALID = "ValidationException"
 """Of a park: the record with its marks is no item that the table could hold. Trying again would stop the shard."""
@@ -51,14 +54,14 @@ class DynamoRecordStates:
     """Settle and park, for records of `layout`.
 
     `client` is a boto3 client of "dynamodb"; made on first use when none is given: two attempts a request, each within
-    `timeout_s` seconds. Raises ConfigurationError for the client of a boto3 resource.
+    `timeout_s` seconds. Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
     """
 
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0) -> None:
-        if client is not None:
-            refuse_resource_client(client)
         self._layout = layout
         self._client = OwnClient("dynamodb", _own_config(timeout_s), client)
+        if client is not None:
+            refuse_resource_client(client)
 
     @property
     def request_ms(self) -> int:
@@ -74,16 +77,21 @@ class DynamoRecordStates:
         except _FAILS as error:
             if may_pass(error):
                 return moves.Settled(again=everything)
-            return moves.Settled(failed={said(error).code: len(images)})
+            return moves.Settled(failed={self._why(error, table): len(images)})
         responses = answer.get("Responses", ())
         if len(responses) != len(images):
             return moves.Settled(again=everything)
-        codes = [response.get("Error", {}).get("Code") for response in responses]
+        errors = [response.get("Error", {}) for response in responses]
+        codes = [error.get("Code") for error in errors]
         return moves.Settled(
             done=codes.count(None),
             changed=codes.count(_CHANGED),
             again=tuple(i for i, code in enumerate(codes) if code in _PASSING),
-            failed=Counter(code for code in codes if code and code != _CHANGED and code not in _PASSING),
+            failed=Counter(
+                self._why_of_one(error, table)
+                for error in errors
+                if error.get("Code") not in (None, _CHANGED) and error["Code"] not in _PASSING
+            ),
         )
 
     def park(self, table: str, image: WireItem, parking: Parking) -> Parked:
@@ -95,11 +103,23 @@ class DynamoRecordStates:
             return self._park(table, image, parking)
         except _FAILS as error:
             if not _is_refused(error, _INVALID):
-                return moves.Parked(failure=str(said(error)))
+                return moves.Parked(failure=self._why(error, table))
         try:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
-            return moves.Parked(failure=str(said(error)))
+            return moves.Parked(failure=self._why(error, table))
+
+    def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
+        """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
+        code = error["Code"]
+        if code == _NO_TABLE:
+            return f"{code} (table {table!r}; {self._client.place})"
+        return str(Said(code, error.get("Message", "") if code == _DENIED else "", 0))
+
+    def _why(self, error: Exception, table: str) -> str:
+        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
+        what = said(error)
+        return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
 
     def _park(self, table: str, image: WireItem, parking: Parking) -> Parked:
         for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh

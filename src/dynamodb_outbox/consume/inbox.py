@@ -81,7 +81,7 @@ class Inbox:
 
         The function is called with (event, tx). It may run more than once for one event, and so must have no effect
         but what it adds to `tx`; one of its runs is committed. Raises ConfigurationError when the type has a function,
-        and for what is no plain function: async functions and generators would never run.
+        and for what is no plain function of two arguments: async functions and generators would never run.
         """
         if not isinstance(event_type, str) or not event_type:
             raise ConfigurationError(f"inbox.on({event_type!r}): name the event type, as in @inbox.on('order.placed').")
@@ -172,7 +172,23 @@ def _plain(function: Function) -> Function:
     for code in (function, type(function).__call__):
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or inspect.isgeneratorfunction(code):
             raise ConfigurationError(f"inbox: {function!r} is async or a generator, and would not run when called.")
+    _check_takes_two(function)
     return function
+
+
+def _check_takes_two(function: Function) -> None:
+    """Refuse a function that cannot be called with (event, tx): each of its messages would fail."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C do not tell
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"inbox: {function!r} is called with two arguments, the event and the transaction, as in "
+            f"'def invoice(event, tx):'. It takes {signature}: {error}."
+        ) from None
 
 
 def _refuse_unrun(result: object, event: Event) -> None:

@@ -7,7 +7,7 @@ retries/standard.py and _retry.json].
 
 from __future__ import annotations
 
-__all__ = ["CONFLICTS", "SERVER_ERROR", "SERVER_TROUBLE", "THROTTLING", "UNFINISHED", "may_pass"]
+__all__ = ["CONFLICTS", "NO_TABLE", "SERVER_ERROR", "SERVER_TROUBLE", "THROTTLING", "UNFINISHED", "may_pass"]
 
 THROTTLING = frozenset(
     (
@@ -33,6 +33,9 @@ SERVER_TROUBLE = frozenset(
     )
 )  # fmt: skip
 """Faults of the service itself, should one come with a status that does not say so."""
+
+NO_TABLE = "ResourceNotFoundException"
+"""There is no such table, or it is not active yet; the answer names none."""
 
 SERVER_ERROR = 500
 _TOO_MANY = 429

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
+    "CONTAINER_BYTES",
+    "ELEMENT_BYTES",
     "EVENTBRIDGE",
     "EVENT_BUS_NAME",
     "EVENT_DETAIL_LEVELS",
@@ -61,6 +63,8 @@ TRANSACTION_ACTIONS = 100  # [BC, DDG]
 TRANSACTION_BYTES = 4 * 1024 * 1024  # [DDG]
 ITEM_BYTES = 400 * 1024  # [DDG]
 ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, and an item at the limit cannot be settled
+CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
+ELEMENT_BYTES = 1  # [DDG] more for each of its elements
 PARTITION_KEY_BYTES = 2048  # [DDG]
 SORT_KEY_BYTES = 1024  # [DDG]
 NESTING_LEVELS = 32  # [DDG]
@@ -103,14 +107,25 @@ INT64_MAX = (1 << 63) - 1  # [EBG]
 
 @dataclass(frozen=True)
 class SinkLimits:
-    """What one publish request takes: `entries`, `request_bytes` together, and `entry_bytes` for a single entry."""
+    """What one publish request takes: `entries`, `request_bytes` together, and `entry_bytes` for a single entry.
+
+    The bytes of an entry are `entry_overhead_bytes` and those of the UTF-8 of its `counted` members.
+    """
 
     entries: int
     request_bytes: int
     entry_bytes: int
+    entry_overhead_bytes: int = 0
+    counted: tuple[str, ...] = ()
 
 
-EVENTBRIDGE = SinkLimits(entries=10, request_bytes=1024 * 1024 - 1, entry_bytes=1024 * 1024 - 1)
+EVENTBRIDGE = SinkLimits(
+    entries=10,
+    request_bytes=1024 * 1024 - 1,
+    entry_bytes=1024 * 1024 - 1,
+    entry_overhead_bytes=EVENT_TIME_BYTES,
+    counted=("Source", "DetailType", "Detail", "Resources"),
+)
 """PutEvents: 1 to 10 entries, the sum of entry sizes below 1 MB [BC, EBG]; 256 KB in some Regions: a sink's setting."""
 
 # --- the SDK ----------------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, NoRegionError
+from boto3.resources.base import ServiceResource
+from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoRegionError
 
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError
@@ -22,10 +24,16 @@ class OwnClient:
     """The boto3 client of `service` to use: `given`, or else one of our own with `config`.
 
     Our own is made on first use, once for all threads, from a session of its own: boto3's default session is not safe
-    to make clients from in threads. It finds credentials and Region as any boto3 client does.
+    to make clients from in threads. It finds credentials and Region as any boto3 client does; where that finds no
+    Region it takes AWS_REGION, which Lambda and the other SDKs know and boto3 does not.
+
+    Raises ConfigurationError when `given` is no client, or that of another service. What cannot be told of a stand-in
+    (a tracer's, a test's) is not asked for.
     """
 
     def __init__(self, service: str, config: Config, given: Any = None) -> None:
+        if given is not None:
+            _check_service(given, service)
         self._service = service
         self._config = config if given is None else given.meta.config
         self._client = given
@@ -41,8 +49,14 @@ class OwnClient:
         """The longest that one call may take, in milliseconds."""
         return call_ms(self._config, self._service)
 
+    @property
+    def place(self) -> str:
+        """Where the client's requests go, for an error: its Region and its endpoint."""
+        meta = self.get().meta
+        return f"Region {meta.region_name!r}, endpoint {getattr(meta, 'endpoint_url', None)}"
+
     def get(self) -> Any:
-        """Return the client. Raises ConfigurationError when no Region is configured."""
+        """Return the client. Raises ConfigurationError when none can be made: no Region, or settings that are wrong."""
         if self._client is None:
             with self._making:
                 if self._client is None:
@@ -51,9 +65,26 @@ class OwnClient:
 
     def _made(self) -> Any:
         try:
-            return boto3.session.Session().client(self._service, config=self._config)
+            session = boto3.session.Session()
+            region = session.region_name or os.environ.get("AWS_REGION") or None
+            return session.client(self._service, region_name=region, config=self._config)
         except NoRegionError:
             raise ConfigurationError("no AWS Region is configured: set AWS_REGION, or pass client=.") from None
+        except CredentialRetrievalError:
+            raise  # whoever hands out credentials may be back at the next call
+        except (BotoCoreError, ValueError) as error:  # an unknown profile, a Region or an endpoint of no such form
+            raise ConfigurationError(f"no client of {self._service!r} can be made: {error}") from error
+
+
+def _check_service(client: Any, service: str) -> None:
+    needed = f"boto3.client({service!r})"
+    if isinstance(client, ServiceResource):
+        raise ConfigurationError(f"client= takes {needed}, not a boto3 resource ({client!r}).")
+    if isinstance(client, type) or not hasattr(client, "meta"):
+        raise ConfigurationError(f"client={client!r}: {needed} is needed.")
+    named = getattr(getattr(client.meta, "service_model", None), "service_name", None)
+    if isinstance(named, str) and named != service:
+        raise ConfigurationError(f"client= is a client of {named!r}, and one of {service!r} is needed: {needed}.")
 
 
 def refuse_resource_client(client: Any) -> None:

@@ -76,7 +76,8 @@ class EventBridge:
     timeout_s   the longest that one request of our own client may take, seconds
     limits      what one request takes; some Regions still have 256 KB
 
-    Raises ConfigurationError for a name that no bus can have, an unknown envelope, or a time-out that is not positive.
+    Raises ConfigurationError for a name that no bus can have, an unknown envelope, a time-out that is not positive, or
+    a client of another service.
     """
 
     def __init__(
@@ -101,8 +102,6 @@ class EventBridge:
             raise ConfigurationError(f"EventBridge(resources={resources!r}): a function from Event to texts.")
         if not isinstance(limits, SinkLimits):
             raise ConfigurationError(f"EventBridge(limits={limits!r}): SinkLimits are needed.")
-        if client is not None and not hasattr(client, "meta"):
-            raise ConfigurationError(f"EventBridge(client={client!r}): a boto3 client of 'events' is needed.")
         self.bus = bus
         self.limits = limits
         self._envelope = ENVELOPES[envelope] if isinstance(envelope, str) else envelope

@@ -49,6 +49,11 @@ _ADVICE = {
     "bytes": "JSON has no bytes; use base64 text.",
     "bytearray": "JSON has no bytes; use base64 text.",
     "timedelta": "use seconds as an int.",
+    "generator": "use list(value).",
+    "map": "use list(value).",
+    "range": "use list(value).",
+    "coroutine": "await it first.",
+    "async_generator": "use [each async for each in value].",
 }
 
 

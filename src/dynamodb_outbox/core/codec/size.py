@@ -1,25 +1,33 @@
-"""How many bytes DynamoDB counts for an item. [DDG, "item sizes and formats"].
+"""How many bytes AWS counts: DynamoDB for an item [DDG, "item sizes and formats"], a bus for an entry.
 
-Names and text count as UTF-8, binary as it is, a number about one byte per two significant digits and one more (one
-more again for a sign), null and booleans one. A list or a map costs 3 bytes and 1 an element, beside its contents.
-Numbers are the only approximation, on the high side; `ITEM_HEADROOM_BYTES` covers what settling adds later.
+Names and text count as UTF-8, binary as it is, null and booleans one byte, a number one byte per two significant digits
+and one more (one more again for a sign). A list or a map costs 3 bytes and 1 an element, beside its contents. AWS calls
+the rule for numbers approximate; here the digits are paired from the decimal point, which is never the smaller count.
+
+The rules are data: what each type costs is a table below, what a bus counts of an entry stands in its `SinkLimits`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from dynamodb_outbox.core.limits import CONTAINER_BYTES, ELEMENT_BYTES
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.values import AttributeValue, WireItem
 
-__all__ = ["item_bytes", "text_bytes", "value_bytes"]
+__all__ = ["entry_bytes", "item_bytes", "text_bytes", "value_bytes"]
 
 
 def item_bytes(item: WireItem) -> int:
     """Return the size of an item in wire form, in bytes, as DynamoDB counts it."""
-    return sum(text_bytes(name) + value_bytes(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        size += text_bytes(name) + value_bytes(value)
+    return size
 
 
 def value_bytes(value: AttributeValue) -> int:
@@ -28,22 +36,41 @@ def value_bytes(value: AttributeValue) -> int:
     return _SIZES[kind](content)
 
 
+def entry_bytes(entry: Mapping[str, str | Sequence[str]], limits: SinkLimits) -> int:
+    """Return the size of an entry of a publish request, in bytes, as its bus counts it; members are text or lists."""
+    size = limits.entry_overhead_bytes
+    for name in limits.counted:
+        member = entry.get(name, "")
+        size += text_bytes(member) if isinstance(member, str) else sum(map(text_bytes, member))
+    return size
+
+
 def text_bytes(text: str) -> int:
     """Return the length of text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
 def _number(text: str) -> int:
-    mantissa = text.lstrip("-").upper().partition("E")[0].replace(".", "").strip("0")
-    return (len(mantissa) + 1) // 2 + 1 + text.startswith("-")
+    """Digits are stored in pairs that are aligned to the decimal point, without zeros at either end; a byte a pair."""
+    digits, exponent = text, 0
+    if not text.isdigit():
+        mantissa, _, power = text.lstrip("-").upper().partition("E")
+        whole, _, fraction = mantissa.partition(".")
+        digits, exponent = whole + fraction, int(power or 0) - len(fraction)
+    significant = digits.strip("0")
+    if not significant:
+        return 1
+    exponent += len(digits) - len(digits.rstrip("0"))
+    # An odd exponent leaves the lowest digit in a pair with a zero.
+    return (len(significant) + exponent % 2 + 1) // 2 + 1 + text.startswith("-")
 
 
 def _list(values: list[AttributeValue]) -> int:
-    return 3 + sum(1 + value_bytes(value) for value in values)
+    return CONTAINER_BYTES + len(values) * ELEMENT_BYTES + sum(map(value_bytes, values))
 
 
 def _map(item: WireItem) -> int:
-    return 3 + sum(1 + text_bytes(name) + value_bytes(value) for name, value in item.items())
+    return CONTAINER_BYTES + len(item) * ELEMENT_BYTES + item_bytes(item)
 
 
 _SIZES: Mapping[str, Callable[[Any], int]] = {

@@ -35,18 +35,28 @@ if TYPE_CHECKING:
 
 __all__ = ["deserialize", "deserialize_item", "serialize", "serialize_item"]
 
+_Path = str | tuple["_Path", str | int]
+"""Where a value stands: text, or a path and one step more. It becomes text only for an error."""
+
+_PLAIN_INTEGERS = 10**NUMBER_DIGITS
+"""Integers on this side of it have no more digits than DynamoDB keeps."""
+
 _ADVICE = {
     "float": "a float is a binary fraction and would not keep its decimal digits; use Decimal('1.1') or text.",
     "datetime": "DynamoDB has no date type; use value.isoformat(), or epoch seconds as an int.",
     "date": "DynamoDB has no date type; use value.isoformat().",
     "UUID": "DynamoDB has no UUID type; use str(value).",
     "generator": "use list(value).",
+    "map": "use list(value).",
+    "range": "use list(value).",
+    "coroutine": "await it first.",
+    "async_generator": "use [each async for each in value].",
 }
 
 
 def serialize_item(item: Mapping[str, Any], path: str = "item") -> dict[str, AttributeValue]:
     """Return an item, or a key, in wire form. Raises InvalidValue with the path of what cannot be stored."""
-    return {_name(name, path): serialize(value, f"{path}.{name}") for name, value in item.items()}
+    return _members(item, path, 0)
 
 
 def serialize(value: Any, path: str = "value") -> AttributeValue:
@@ -68,23 +78,47 @@ def deserialize(value: AttributeValue) -> Any:
     return read(content)
 
 
-def _serialize(value: Any, path: str, level: int) -> AttributeValue:
+def _serialize(value: Any, path: _Path, level: int) -> AttributeValue:
     if level > NESTING_LEVELS:
-        raise InvalidValue(path, f"nested more than {NESTING_LEVELS} levels deep; store the inner part as JSON text.")
-    scalar = _scalar(value, path)
+        raise InvalidValue(
+            _said(path), f"nested more than {NESTING_LEVELS} levels deep; store the inner part as JSON text."
+        )
+    kind = type(value)
+    # Nearly all values are text or a whole number, and plain: they are decided here.
+    if kind is str and value.isascii():
+        return {"S": value}
+    if kind is int and -_PLAIN_INTEGERS < value < _PLAIN_INTEGERS:
+        return {"N": str(value)}
+    scalar = None if kind is dict or kind is list else _scalar(value, path)
     if scalar is not None:
         return scalar
     if isinstance(value, Mapping):
-        return {"M": {_name(name, path): _serialize(v, f"{path}.{name}", level + 1) for name, v in value.items()}}
+        return {"M": _members(value, path, level)}
     if isinstance(value, (list, tuple)):
-        return {"L": [_serialize(v, f"{path}[{i}]", level + 1) for i, v in enumerate(value)]}
+        return {"L": [_serialize(member, (path, i), level + 1) for i, member in enumerate(value)]}
     if isinstance(value, (set, frozenset)):
         return _set(value, path)
-    kind = type(value).__name__
-    raise InvalidValue(path, f"a value of type {kind} cannot be stored: {_ADVICE.get(kind, 'convert it first.')}")
+    advice = _ADVICE.get(kind.__name__, "convert it first.")
+    raise InvalidValue(_said(path), f"a value of type {kind.__name__} cannot be stored: {advice}")
 
 
-def _scalar(value: Any, path: str) -> AttributeValue | None:
+def _members(value: Mapping[str, Any], path: _Path, level: int) -> dict[str, AttributeValue]:
+    return {
+        name if type(name) is str and name.isascii() else _name(name, path): _serialize(member, (path, name), level + 1)
+        for name, member in value.items()
+    }
+
+
+def _said(path: _Path) -> str:
+    """Return a path as text: `item.lines[0].price`."""
+    steps: list[str] = []
+    while not isinstance(path, str):
+        path, step = path
+        steps.append(f"[{step}]" if type(step) is int else f".{step}")
+    return path + "".join(reversed(steps))
+
+
+def _scalar(value: Any, path: _Path) -> AttributeValue | None:
     """Return the wire form of a value that is neither a container nor unknown; None for those."""
     if isinstance(value, str):
         return {"S": _text(value, path)}
@@ -109,33 +143,35 @@ def _bytes(value: Any) -> bytes | None:
     return None
 
 
-def _text(value: str, path: str) -> str:
+def _text(value: str, path: _Path) -> str:
     text = value if type(value) is str else str.__str__(value)
     if not text.isascii():
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raise InvalidValue(path, "the text has a lone surrogate and so no form in UTF-8.") from None
+            raise InvalidValue(_said(path), "the text has a lone surrogate and so no form in UTF-8.") from None
     return text
 
 
-def _name(name: Any, path: str) -> str:
+def _name(name: Any, path: _Path) -> str:
     if not isinstance(name, str):
-        raise InvalidValue(path, f"has the name {name!r} of type {type(name).__name__}; names must be str.")
-    return _text(name, f"{path}.{name!r}")
+        raise InvalidValue(_said(path), f"has the name {name!r} of type {type(name).__name__}; names must be str.")
+    return _text(name, f"{_said(path)}.{name!r}")
 
 
-def _number(value: Decimal, path: str) -> str:
+def _number(value: Decimal, path: _Path) -> str:
     if not value.is_finite():
-        raise InvalidValue(path, f"{value} is not a number that DynamoDB stores; leave the attribute out, or use text.")
+        raise InvalidValue(
+            _said(path), f"{value} is not a number that DynamoDB stores; leave the attribute out, or use text."
+        )
     significant = "".join(map(str, value.as_tuple().digits)).strip("0")
     if len(significant) > NUMBER_DIGITS:
         raise InvalidValue(
-            path,
+            _said(path),
             f"has {len(significant)} significant digits and DynamoDB keeps {NUMBER_DIGITS}; round it, or use text.",
         )
     if significant and not NUMBER_SMALLEST_EXPONENT <= value.adjusted() <= NUMBER_LARGEST_EXPONENT:
-        raise InvalidValue(path, "is outside DynamoDB's range of 1E-130 to 9.99E+125; use text.")
+        raise InvalidValue(_said(path), "is outside DynamoDB's range of 1E-130 to 9.99E+125; use text.")
     return _digits(value, significant)
 
 
@@ -150,15 +186,15 @@ def _digits(value: Decimal, significant: str) -> str:
     return f"{sign}{significant[0]}{fraction}E{value.adjusted():+d}"
 
 
-def _set(value: set[Any] | frozenset[Any], path: str) -> AttributeValue:
+def _set(value: set[Any] | frozenset[Any], path: _Path) -> AttributeValue:
     if not value:
-        raise InvalidValue(path, "DynamoDB has no empty set; leave the attribute out, or use a list.")
-    members = [_scalar(member, f"{path}{{{member!r}}}") for member in value]
+        raise InvalidValue(_said(path), "DynamoDB has no empty set; leave the attribute out, or use a list.")
+    members = [_scalar(member, f"{_said(path)}{{{member!r}}}") for member in value]
     kinds = {next(iter(member)) if member is not None else "?" for member in members}
     if len(kinds) > 1 or not kinds <= {"S", "N", "B"}:
         if any(isinstance(member, float) for member in value):
-            raise InvalidValue(path, f"a set with a float: {_ADVICE['float']}")
-        raise InvalidValue(path, "a set holds text only, numbers only or bytes only; use a list.")
+            raise InvalidValue(_said(path), f"a set with a float: {_ADVICE['float']}")
+        raise InvalidValue(_said(path), "a set holds text only, numbers only or bytes only; use a list.")
     kind = kinds.pop()
     # Sorted, so that equal sets give equal requests: the iteration order of a set differs between processes.
     return {f"{kind}S": sorted(member[kind] for member in members if member is not None)}

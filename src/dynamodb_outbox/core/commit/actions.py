@@ -3,25 +3,35 @@
 An action is built when the caller asks for it, so that a mistake is reported at the line that made it, and so that a
 later change of the caller's own dict changes nothing that is sent. Whatever is conditional asks DynamoDB to return the
 old item when the condition fails: the error then shows what was there.
+
+An action that counts versions has a `number`, by which the events that tell about it are ordered: the version that it
+writes, or for a delete the one after the version that it deletes. `first` is the version that a new item gets; when it
+comes from the clock it is left out of the action's `content`, for a command that runs again must look the same.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamodb_outbox.core.codec.size import item_bytes, text_bytes, value_bytes
 from dynamodb_outbox.core.codec.values import serialize, serialize_item
 from dynamodb_outbox.core.commit.conditions import Requirement, condition_of, next_version
-from dynamodb_outbox.core.commit.updates import with_version
+from dynamodb_outbox.core.commit.updates import NEXT_VALUE, with_version
 from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES, PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.errors import InvalidAction, ItemTooLarge, LimitExceeded, ReservedName, UnconditionalPut
+from dynamodb_outbox.layout import OWN_ATTRIBUTES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dynamodb_outbox.core.commit.expressions import Expression
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
+
+_OWN_WORD = re.compile(rf"(?<![#:.\w])(?:{'|'.join(sorted(OWN_ATTRIBUTES))})(?!\w)")
 
 __all__ = ["Action", "Target", "check", "delete", "own_put", "put", "target_of", "update"]
 
@@ -40,7 +50,8 @@ class Target:
 class Action:
     """One member of TransactItems: `kind` is its name there, `body` what stands under it, `size` its bytes.
 
-    `version` is the version that it writes, None when it counts none.
+    `version` is the version that it writes, None when it counts none; `number` orders its events; `content` is what
+    stands for it in a fingerprint, where that is not the body itself.
     """
 
     kind: str
@@ -48,6 +59,8 @@ class Action:
     body: Mapping[str, Any]
     size: int
     version: int | None = None
+    number: int | None = None
+    content: Mapping[str, Any] | None = None
 
     @property
     def writes(self) -> bool:
@@ -84,7 +97,13 @@ def target_of(verb: str, table: str, key: Mapping[str, Any], layout: Layout, *, 
 
 
 def put(
-    target: Target, item: Mapping[str, Any], requirement: Requirement, layout: Layout, *, overwrite: bool = False
+    target: Target,
+    item: Mapping[str, Any],
+    requirement: Requirement,
+    layout: Layout,
+    *,
+    overwrite: bool = False,
+    first: int = 1,
 ) -> Action:
     """Return the action that stores `item` (Python values). Raises InvalidAction, InvalidValue, ItemTooLarge."""
     if overwrite and requirement.given:
@@ -93,28 +112,42 @@ def put(
         raise UnconditionalPut(target.label)
     condition = condition_of(requirement, layout, target.label)
     wire = serialize_item(item)
-    version = next_version(requirement, layout)
-    if version is not None and layout.version is not None:
-        _check_version(item, layout.version, requirement, target)
-        wire[layout.version] = {"N": str(version)}
-    return _put(target, wire, condition, version)
+    if not OWN_ATTRIBUTES.isdisjoint(wire):
+        _refuse_own(target, OWN_ATTRIBUTES & wire.keys())
+    version = next_version(requirement, layout, first)
+    if version is None or layout.version is None:
+        return _put(target, wire, condition)
+    _check_version(item, layout.version, requirement, target, version)
+    counted = _put(target, {**wire, layout.version: {"N": str(version)}}, condition)
+    by_clock = requirement.if_absent and layout.version_start == "clock"
+    wire.pop(layout.version, None)
+    content = {**counted.body, "Item": wire} if by_clock else None
+    return replace(counted, version=version, number=version, content=content)
 
 
 def own_put(target: Target, wire: WireItem, layout: Layout) -> Action:
     """Return the action that stores one of the library's own items where nothing is yet."""
-    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target.label), None)
+    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target.label))
 
 
-def update(target: Target, changes: Expression | None, requirement: Requirement, layout: Layout) -> Action:
+def update(
+    target: Target, changes: Expression | None, requirement: Requirement, layout: Layout, *, first: int = 1
+) -> Action:
     """Return the action that changes attributes of an item. Raises InvalidAction when it changes nothing."""
     condition = condition_of(requirement, layout, target.label)
-    version = next_version(requirement, layout)
+    if changes is not None and (own := OWN_ATTRIBUTES & {*changes.names.values(), *_OWN_WORD.findall(changes.text)}):
+        _refuse_own(target, own)
+    version = next_version(requirement, layout, first)
     if version is not None and layout.version is not None:
         changes = with_version(changes, layout.version, version)
     if changes is None:
         raise InvalidAction(target.label, "it changes nothing; give set=, remove=, add=, delete= or expression=.")
     body = _keyed(target, layout) | {"UpdateExpression": changes.text} | _conditional(condition, changes)
-    return Action("Update", target, body, _size(target, layout, condition, changes), version)
+    content = None
+    if requirement.if_absent and layout.version_start == "clock":
+        values = {name: value for name, value in body["ExpressionAttributeValues"].items() if name != NEXT_VALUE}
+        content = {**body, "ExpressionAttributeValues": values}
+    return Action("Update", target, body, _size(target, layout, condition, changes), version, version, content)
 
 
 def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
@@ -122,7 +155,9 @@ def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
     if requirement.if_absent:
         raise InvalidAction(target.label, "if_absent=True: there would be nothing to delete; use check().")
     condition = condition_of(requirement, layout, target.label)
-    return Action("Delete", target, _keyed(target, layout) | _conditional(condition), _size(target, layout, condition))
+    body = _keyed(target, layout) | _conditional(condition)
+    number = None if requirement.if_version is None else requirement.if_version + 1
+    return Action("Delete", target, body, _size(target, layout, condition), None, number)
 
 
 def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
@@ -134,23 +169,31 @@ def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
     return Action("ConditionCheck", target, body, _size(target, layout, condition))
 
 
-def _put(target: Target, wire: WireItem, condition: Expression | None, version: int | None) -> Action:
+def _put(target: Target, wire: WireItem, condition: Expression | None) -> Action:
     size = item_bytes(wire)
     limit = ITEM_BYTES - ITEM_HEADROOM_BYTES
     if size > limit:
         advice = "DynamoDB stores 400 KB an item, of which 2 KB are kept free. Store less, or split the item."
         raise ItemTooLarge(target.label, size, limit, "bytes", advice)
     body = {"TableName": target.table, "Item": wire} | _conditional(condition)
-    return Action("Put", target, body, size, version)
+    return Action("Put", target, body, size)
 
 
-def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement, target: Target) -> None:
+def _refuse_own(target: Target, names: Collection[str]) -> NoReturn:
+    raise InvalidAction(
+        target.label,
+        f"{' and '.join(map(repr, sorted(names)))} is an attribute of the library's own: an item that has it would be "
+        "taken for an outbox record. Use another name.",
+    )
+
+
+def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement, target: Target, version: int) -> None:
     """Refuse an item whose own version is neither the one read nor the one to be written."""
-    allowed = [1] if requirement.if_version is None else [requirement.if_version, requirement.if_version + 1]
+    allowed = [version] if requirement.if_version is None else [version, requirement.if_version]
     if name in item and item[name] not in allowed:
         raise InvalidAction(
             target.label,
-            f"the item says {name}={item[name]!r}, and {allowed[-1]} would be written over it. Leave {name!r} out.",
+            f"the item says {name}={item[name]!r}, and {version} would be written over it. Leave {name!r} out.",
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.arguments import flag, whole
 from dynamodb_outbox.core.commit.expressions import Expression, all_of
-from dynamodb_outbox.core.limits import NUMBER_DIGITS
+from dynamodb_outbox.core.limits import INT64_MAX, NUMBER_DIGITS
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["VERSION_NAME", "Requirement", "condition_of", "next_version", "requi
 VERSION_NAME = "#ob_version"
 _VERSION_VALUE = ":ob_version"
 _KEY_NAME = "#ob_pk"
-_LAST_VERSION = 10**NUMBER_DIGITS - 2  # the next one must be a number that DynamoDB stores, too
+_LAST_VERSION = INT64_MAX - 1  # the next one must fit int64, too: sequences are written with its 19 digits
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ def condition_of(requirement: Requirement, layout: Layout, action: str) -> Expre
     return all_of(ours, requirement.condition)
 
 
-def next_version(requirement: Requirement, layout: Layout) -> int | None:
-    """Return the version that a put or an update writes, None when it counts none."""
+def next_version(requirement: Requirement, layout: Layout, first: int) -> int | None:
+    """Return the version that a put or an update writes, None when it counts none; `first` is that of a new item."""
     if requirement.if_version is not None:
         return requirement.if_version + 1
-    return 1 if requirement.if_absent and layout.version is not None else None
+    return first if requirement.if_absent and layout.version is not None else None
 
 
 def _refuse_contradictions(requirement: Requirement, layout: Layout, action: str) -> None:

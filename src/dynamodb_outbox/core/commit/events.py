@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.arguments import mapping, text
 from dynamodb_outbox.core.codec.envelope import attribute_fault, cloudevent
 from dynamodb_outbox.core.codec.payload import dump_payload
-from dynamodb_outbox.core.codec.size import text_bytes
-from dynamodb_outbox.core.limits import EVENT_TYPE_LENGTH, PARTITION_KEY_BYTES
+from dynamodb_outbox.core.codec.size import entry_bytes, text_bytes
+from dynamodb_outbox.core.commit.numbering import Ties, check_dense
+from dynamodb_outbox.core.limits import EVENT_TYPE_LENGTH, EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import RecordDraft
 from dynamodb_outbox.errors import AmbiguousKey, EventTooLarge, InvalidEvent, MissingKey
 from dynamodb_outbox.event import Event
@@ -19,9 +19,15 @@ from dynamodb_outbox.event import Event
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.commit.actions import Action
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["check_event_size", "gather", "new_event", "with_keys"]
+__all__ = ["check_event_size", "checked_fields", "gather", "new_event", "settled"]
+
+_ENVELOPE_BYTES = 256
+"""More than an entry has beside its fields: names, punctuation, the time twice."""
+_QUOTED_BYTES = 6
+"""The most that one character takes in JSON text and UTF-8: a control character, written as an escape."""
 
 
 def new_event(
@@ -37,38 +43,66 @@ def new_event(
     layout: Layout,
 ) -> Event:
     """Return the event with its data fixed as text. Raises InvalidEvent, and InvalidValue with the path in the data."""
-    kind = _text("type", type)
-    if len(kind) > EVENT_TYPE_LENGTH:
-        raise InvalidEvent("type", f"has {len(kind)} characters; EventBridge takes {EVENT_TYPE_LENGTH} at most.")
-    return Event(
-        id=id,
-        type=kind,
-        source=source,
-        payload=dump_payload(data),
-        time=_utc(time),
-        key=None if key is None else _key(key, layout),
-        subject=None if subject is None else _text("subject", subject),
-        attributes=_attributes(attributes),
-    )
+    fields = checked_fields(type=type, time=time, key=key, subject=subject, attributes=attributes, layout=layout)
+    return Event(id=id, source=source, payload=dump_payload(data), **fields)
 
 
-def with_keys(events: Sequence[Event], partitions: Sequence[str]) -> tuple[Event, ...]:
-    """Return the events with every key resolved; `partitions` are those that the transaction writes, each once.
+def checked_fields(
+    *,
+    type: object,  # noqa: A002 -- the public name of the argument
+    time: object,
+    key: object,
+    subject: object,
+    attributes: object,
+    layout: Layout,
+) -> dict[str, Any]:
+    """Return the fields of an event that its maker chooses, checked. Raises InvalidEvent."""
+    return {
+        "type": _type(type),
+        "time": _utc(time),
+        "key": None if key is None else _key(key, layout),
+        "subject": None if subject is None else _text("subject", subject),
+        "attributes": _attributes(attributes),
+    }
 
-    An event without a key of its own gets the one partition written. Raises AmbiguousKey when there are several,
-    MissingKey when there is none.
+
+def settled(events: Sequence[Event], actions: Sequence[Action], layout: Layout, table: str) -> tuple[Event, ...]:
+    """Return the events as they will be published: each with its key, and with its sequence where it has one.
+
+    An event without a key of its own gets the one partition that the actions write. Raises AmbiguousKey when there are
+    several, MissingKey when there is none, InvalidAction for a version without an event under dense_versions.
     """
-    resolved = []
-    for event in events:
-        if event.key is not None:
-            resolved.append(event)
-        elif len(partitions) == 1:
-            resolved.append(replace(event, key=partitions[0]))
-        elif partitions:
-            raise AmbiguousKey(event.type, partitions)
-        else:
-            raise MissingKey(event.type)
-    return tuple(resolved)
+    partitions = list(dict.fromkeys(action.target.pk for action in actions if action.writes))
+    ties = Ties(actions if layout.version is not None else (), table)
+    done = tuple(_settled(event, _key_of(event, partitions), ties) for event in events)
+    if layout.dense_versions:
+        check_dense(actions, ties)
+    return done
+
+
+def _key_of(event: Event, partitions: Sequence[str]) -> str:
+    if event.key is not None:
+        return event.key
+    if len(partitions) == 1:
+        return partitions[0]
+    if partitions:
+        raise AmbiguousKey(event.type, partitions)
+    raise MissingKey(event.type)
+
+
+def _settled(event: Event, key: str, ties: Ties) -> Event:
+    subject, sequence = ties.next(key) or (event.subject, event.sequence)
+    return Event(
+        id=event.id,
+        type=event.type,
+        source=event.source,
+        payload=event.payload,
+        time=event.time,
+        key=key,
+        subject=subject if event.subject is None else event.subject,
+        sequence=sequence,
+        attributes=event.attributes,
+    )
 
 
 def gather(events: Sequence[Event], ids: Sequence[str]) -> list[RecordDraft]:
@@ -87,13 +121,31 @@ def gather(events: Sequence[Event], ids: Sequence[str]) -> list[RecordDraft]:
 
 
 def check_event_size(event: Event, limit: int) -> None:
-    """Raise EventTooLarge when the published form of the event, a CloudEvents envelope, has more than `limit` bytes."""
-    size = text_bytes(cloudevent(event))
+    """Raise EventTooLarge when the event has more bytes than `limit`, as EventBridge counts them with an envelope."""
+    if _most_bytes(event) <= limit:
+        return
+    entry = {"Source": event.source, "DetailType": event.type, "Detail": cloudevent(event)}
+    size = entry_bytes(entry, EVENTBRIDGE)
     if size > limit:
         advice = (
             "Publish a reference to the content instead of the content, or raise max_event_bytes if the bus takes it."
         )
         raise EventTooLarge(f"event {event.type!r} ({event.id})", size, limit, "bytes", advice)
+
+
+def _most_bytes(event: Event) -> int:
+    """Return a bound on the size of an event that costs next to nothing: nearly every event is far below its limit."""
+    fields = 2 * len(event.source) + 2 * len(event.type) + len(event.key or "")
+    fields += len(event.subject or "") + len(event.sequence or "")
+    fields += sum(len(name) + len(value) + 1 for name, value in event.attributes.items())
+    return _ENVELOPE_BYTES + _QUOTED_BYTES * fields + len(event.id) + text_bytes(event.payload)
+
+
+def _type(value: object) -> str:
+    kind = _text("type", value)
+    if len(kind) > EVENT_TYPE_LENGTH:
+        raise InvalidEvent("type", f"has {len(kind)} characters; EventBridge takes {EVENT_TYPE_LENGTH} at most.")
+    return kind
 
 
 def _text(field: str, value: object) -> str:
@@ -109,6 +161,8 @@ def _key(key: object, layout: Layout) -> str:
 
 
 def _utc(time: object) -> datetime:
+    if type(time) is datetime and time.tzinfo is timezone.utc:
+        return time
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise InvalidEvent("time", f"is {time!r}; a datetime with a time zone is needed: datetime.now(timezone.utc).")
     try:

@@ -26,7 +26,7 @@ __all__ = ["custom_fingerprint", "fingerprint_of", "guard_hash", "token_of"]
 def fingerprint_of(actions: Sequence[Action], events: Sequence[Event]) -> str:
     """Return the fingerprint of a command whose events have their keys."""
     content = {
-        "actions": [[action.kind, action.body] for action in actions],
+        "actions": [[each.kind, each.body if each.content is None else each.content] for each in actions],
         "events": [[e.type, e.payload, e.key, e.subject, dict(e.attributes)] for e in events],
     }
     return _sha256(_canonical(content))

@@ -106,7 +106,8 @@ class CommitMachine:
         """Take the answer to `Send`; `unit` is a random number from 0 (included) to 1 (excluded), for jitter."""
         self._expect(State.SENT)
         if isinstance(answer, Committed):
-            return self._done(replace(self._plan.receipt, resolved_by="answer" if self._doubt is None else "token"))
+            receipt = self._plan.receipt  # that of a plain answer
+            return self._done(receipt if self._doubt is None else replace(receipt, resolved_by="token"))
         if isinstance(answer, Lost):
             self._doubt = answer.detail
             return self._pause(None, now_ms, unit)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.core.commit.actions import Action, Target, own_put
-from dynamodb_outbox.core.commit.events import check_event_size, gather, with_keys
+from dynamodb_outbox.core.commit.events import check_event_size, gather, settled
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["CommitPlan", "Draft", "Evidence", "Guard", "Place"]
+__all__ = ["CommitPlan", "Draft", "Evidence", "Guard", "Place", "check_limits", "ids_needed", "record_puts"]
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,20 @@ class Draft:
         self.actions.append(action)
 
     def plan(self, place: Place, *, at_ms: int, ids: Sequence[str], max_event_bytes: int) -> CommitPlan:
-        """Return the plan, for a first send at `at_ms`; `ids` are unused UUIDs, one more than there are events.
+        """Return the plan, for a first send at `at_ms`; `ids` are unused UUIDs, as many as `ids_needed` says.
 
-        Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge.
+        Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge, and
+        InvalidAction for a version without an event under dense_versions.
         """
         if not self.actions and not self.events and (self.guard is None or not self.guard.alone):
             raise EmptyTransaction
-        partitions = dict.fromkeys(action.target.pk for action in self.actions if action.writes)
-        events = with_keys(self.events, list(partitions))
-        for event in events:
-            check_event_size(event, max_event_bytes)
+        events = settled(self.events, self.actions, place.layout, place.table)
         versions = {
             (a.target.table, a.target.pk, a.target.sk): a.version for a in self.actions if a.version is not None
         }
         receipt = Receipt(tuple(event.id for event in events), versions)
         origin = Origin(ids[0], at_ms, place.region)
-        own = _records(events, place, origin, ids[1:])
+        own = record_puts(events, place, origin, ids[1:], max_event_bytes)
         evidence = _record_evidence(own, place.layout)
         fingerprint = None
         if self.guard is not None:
@@ -138,7 +136,7 @@ class Draft:
         self, own: list[Action], evidence: Evidence | None, receipt: Receipt, fingerprint: str | None, origin: Origin
     ) -> CommitPlan:
         members = [*self.actions, *own]
-        _check_limits(members)
+        check_limits(members)
         items = [{member.kind: member.body} for member in members]
         token = origin.tx if self.guard is None else token_of(self.guard.partition, items)
         return CommitPlan(
@@ -155,8 +153,18 @@ class Draft:
         )
 
 
-def _records(events: Sequence[Event], place: Place, origin: Origin, ids: Sequence[str]) -> list[Action]:
+def ids_needed(events: Sequence[Event]) -> int:
+    """Return how many UUIDs the plan of these events takes: the transaction's, and one for each record of several."""
+    return 1 if len(events) <= 1 else 1 + len(events) // 2
+
+
+def record_puts(
+    events: Sequence[Event], place: Place, origin: Origin, ids: Sequence[str], max_event_bytes: int
+) -> list[Action]:
+    """Return one put a key for events that have their keys. Raises EventTooLarge, ItemTooLarge."""
     puts = []
+    for event in events:
+        check_event_size(event, max_event_bytes)
     for record in gather(events, ids):
         sk = place.layout.prefix + record.id
         label = f"outbox record of key {record.key!r} ({', '.join(event.type for event in record.events)})"
@@ -191,7 +199,8 @@ def _evidence(kind: Literal["record", "guard"], put: Action, layout: Layout, kee
     return Evidence(kind, put.target.table, key, keep // timedelta(milliseconds=1))
 
 
-def _check_limits(members: Sequence[Action]) -> None:
+def check_limits(members: Sequence[Action]) -> None:
+    """Raise TransactionTooLarge for more actions, or more bytes, than DynamoDB takes in one transaction."""
     if len(members) > TRANSACTION_ACTIONS:
         advice = "Each ordering key with events and an idempotency key take one of them. Split the transaction."
         raise TransactionTooLarge("transaction", len(members), TRANSACTION_ACTIONS, "actions", advice)

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.values import AttributeValue
 
-__all__ = ["Changes", "Path", "changes_of", "update_of", "with_version"]
+__all__ = ["NEXT_VALUE", "Changes", "Path", "changes_of", "update_of", "with_version"]
 
 Path = str | tuple[str | int, ...]
 """The name of a top-level attribute, or a path below one."""
 
-_NEXT_VALUE = ":ob_next"
+NEXT_VALUE = ":ob_next"
+"""Stands for the version that an update writes."""
+
 _ADDED = frozenset(("N", "SS", "NS", "BS"))
 _DELETED = frozenset(("SS", "NS", "BS"))
 _SET_SECTION = re.compile(r"(?<![#:\w.])SET(?!\w)", re.IGNORECASE)
@@ -126,7 +128,7 @@ def update_of(changes: Changes, protected: Iterable[str | None], action: str) ->
 
 def with_version(update: Expression | None, attribute: str, version: int) -> Expression:
     """Return the update with a clause that sets the version `attribute` to `version`."""
-    clause = f"{VERSION_NAME} = {_NEXT_VALUE}"
+    clause = f"{VERSION_NAME} = {NEXT_VALUE}"
     text = "" if update is None else update.text
     # SET is a reserved word: outside of a placeholder it can only be the section's keyword.
     text, found = _SET_SECTION.subn(lambda keyword: f"{keyword[0]} {clause},", text, count=1)
@@ -135,7 +137,7 @@ def with_version(update: Expression | None, attribute: str, version: int) -> Exp
     return Expression(
         text,
         {**(update.names if update else {}), VERSION_NAME: attribute},
-        {**(update.values if update else {}), _NEXT_VALUE: {"N": str(version)}},
+        {**(update.values if update else {}), NEXT_VALUE: {"N": str(version)}},
     )
 
 

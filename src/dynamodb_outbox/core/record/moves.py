@@ -84,7 +84,8 @@ class Settled:
     """What a settle call came to, by positions in it.
 
     `done` were made published; `changed` were no longer as expected (settled before, parked, deleted) and are left
-    alone; `again` may succeed when tried again; `failed` will not, for the reasons given (code -> how many).
+    alone; `again` may succeed when tried again; `failed` will not, for the reasons given (reason -> how many).
+    A reason is logged, and so holds no value of a record.
     """
 
     done: int = 0

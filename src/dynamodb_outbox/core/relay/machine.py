@@ -134,9 +134,11 @@ class Machine:
         """Count the events by state."""
         return Counter(self._state)
 
-    def faults(self) -> Mapping[str, int]:
-        """Count the events that met a fault, by the code of their last one."""
-        return Counter(fault.code for fault in self._faults.values())
+    def faults(self, *, accepted: bool) -> Mapping[Fault, int]:
+        """Count the events that met a fault and were, or were not, accepted after it; by their last fault."""
+        return Counter(
+            fault for number, fault in self._faults.items() if (self._state[number] is State.ACCEPTED) is accepted
+        )
 
     # --- facts ---
 
@@ -255,11 +257,11 @@ class Machine:
         fault = self._entries[number].fault
         if fault is None:
             self._ready.append(number)
-        elif fault.kind is not Kind.CONTENT:
+            return False
+        if fault.kind is not Kind.CONTENT:
             self._halted = True
             self._move(number, Cause.FROZEN)
         else:
-            self._faults[number] = fault
             if number in self._stored:  # with another entry of its record
                 self._move(number, Cause.REFUSED)
                 self._move(number, Cause.PARKED)

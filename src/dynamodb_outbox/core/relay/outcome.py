@@ -30,7 +30,8 @@ class Kind(Enum):
 class Fault:
     """Why an entry, or a whole request, was not accepted: the class, the bus's own code, and its words.
 
-    `reason` never contains an event's payload: it is logged and stored with a parked record.
+    `reason` is stored with a parked record, and logged unless it is the bus's word on an entry's content, which may
+    quote it. No other reason may contain an event's payload.
     """
 
     kind: Kind

@@ -1,0 +1,83 @@
+"""What one invocation of the relay writes to the log: each thing once, with a count, and no event's content.
+
+A fault of the set-up meets every event of a batch in the same words, and one broken function of a sink raises the same
+error for each request; a line for each would hide that there is one cause. So what recurs is counted, and said at the
+end; a traceback is written where it first arises, in case the process does not live to the end.
+
+What the bus says of the destination, the permission or the connection is logged as it is. Of an entry's content only
+the code is: a bus may quote the content that it refuses, and a log is no place for data.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.relay.outcome import Fault, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["InvocationLog", "counted", "log"]
+
+log = logging.getLogger("dynamodb_outbox.relay")
+
+
+class InvocationLog:
+    """Collects what recurs in one invocation. Several threads may use it at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._raised: Counter[tuple[str, str]] = Counter()  # (what failed, the traceback) -> how often
+        self._unsettled: Counter[str] = Counter()  # reason -> records
+        self._whole: set[Fault] = set()
+
+    def raised(self, what: str, error: Exception) -> None:
+        """Write the traceback of an error, the first time that it arises."""
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        with self._lock:
+            self._raised[what, trace] += 1
+            first = self._raised[what, trace] == 1
+        if first:
+            log.error("%s failed", what, exc_info=error)
+
+    def not_settled(self, reasons: Mapping[str, int]) -> None:
+        """Count published records that could not be settled, by reason."""
+        with self._lock:
+            self._unsettled.update(reasons)
+
+    def request_failed(self, fault: Fault) -> None:
+        """Remember a fault that a whole request met: unless it is of the content, its words are the connection's."""
+        if fault.kind is not Kind.CONTENT:
+            self._whole.add(fault)
+
+    def faults(self, faults: Mapping[Fault, int], *, accepted: bool) -> None:
+        """Write what events met, one line for each text; `accepted` says whether these were accepted afterwards."""
+        lines: Counter[tuple[int, str]] = Counter()
+        for fault, count in faults.items():
+            level = logging.ERROR if fault.kind is Kind.TARGET else logging.WARNING
+            lines[level, self._words(fault)] += count
+        came_to = "accepted after a fault" if accepted else "not accepted"
+        for (level, words), count in lines.items():
+            log.log(level, "%s %s %s: %s", counted(count, "event"), "was" if count == 1 else "were", came_to, words)
+
+    def finish(self) -> None:
+        """Write what was counted."""
+        for reason, count in self._unsettled.items():
+            log.warning("%s could not be settled: %s", counted(count, "published record"), reason)
+        for (what, trace), count in self._raised.items():
+            if count > 1:
+                more, last = counted(count - 1, "more time"), trace.rstrip().rpartition("\n")[2]
+                log.error("%s failed %s with the same error: %s", what, more, last)
+
+    def _words(self, fault: Fault) -> str:
+        told = fault.kind in (Kind.TARGET, Kind.UNKNOWN) or fault in self._whole
+        return str(fault) if told else fault.code
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 event", "2 events"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
