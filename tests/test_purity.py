@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(dynamodb_outbox.__file__).parent
-LEAVES = ("arguments", "errors", "event", "ids", "layout")
+LEAVES = ("arguments", "words", "errors", "event", "ids", "layout")
 PURE = [*sorted((ROOT / "core").rglob("*.py")), *(ROOT / f"{leaf}.py" for leaf in LEAVES)]
 
 IMPURE = frozenset(

@@ -17,11 +17,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.outcome import Fault, Kind
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["InvocationLog", "counted", "log"]
+__all__ = ["InvocationLog", "log"]
 
 log = logging.getLogger("dynamodb_outbox.relay")
 
@@ -76,8 +77,3 @@ class InvocationLog:
     def _words(self, fault: Fault) -> str:
         told = fault.kind in (Kind.TARGET, Kind.UNKNOWN) or fault in self._whole
         return str(fault) if told else fault.code
-
-
-def counted(number: int, noun: str) -> str:
-    """Return "1 event", "2 events"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

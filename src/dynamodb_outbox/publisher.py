@@ -50,9 +50,10 @@ from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, 
 from dynamodb_outbox.core.relay.select import Selected, Selection, select
 from dynamodb_outbox.core.relay.states import State
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
-from dynamodb_outbox.invocation_log import InvocationLog, counted
+from dynamodb_outbox.invocation_log import InvocationLog
 from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

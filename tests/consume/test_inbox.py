@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from dynamodb_outbox.consume.inbox import Inbox
 from dynamodb_outbox.core.codec.envelope import cloudevent
@@ -75,6 +76,14 @@ def counting(engine: Account, consumer: str = "invoices") -> Inbox:
         tx.update({"pk": f"INVOICE#{event.data['order_id']}", "sk": "META"}, add={"applied": 1})
 
     return inbox
+
+
+def offline(service: str) -> Any:
+    """Return a client that is asked for nothing."""
+    config = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+    return boto3.client(
+        service, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x", config=config
+    )
 
 
 def nothing(event: Event, tx: Transaction) -> None:
@@ -360,6 +369,26 @@ def test_what_would_not_run_is_refused_at_registration(function: Any) -> None:
         inbox.consumer(function)
 
 
+def test_the_same_traceback_is_written_once_and_each_message_named(caplog: pytest.LogCaptureFixture) -> None:
+    """One cause, a batch of messages: the log shows where it is once, and which messages it met."""
+    inbox = Inbox(TABLE, consumer="invoices", client=offline("dynamodb"))
+
+    @inbox.consumer
+    def broken(event: Event, tx: Transaction) -> None:
+        del tx
+        raise ValueError("other" if event.id == "event-3" else "same")
+
+    answer = inbox.lambda_handler(delivery(*map(placed, range(4))))
+    assert len(answer["batchItemFailures"]) == 4
+    told = [(one.getMessage(), bool(one.exc_info)) for one in caplog.records]
+    assert told == [
+        ("invoices: message message-0 goes back to its queue", True),
+        ("invoices: message message-1 goes back to its queue, with the error above: ValueError", False),
+        ("invoices: message message-2 goes back to its queue, with the error above: ValueError", False),
+        ("invoices: message message-3 goes back to its queue", True),
+    ]
+
+
 def takes_one(event: Event) -> None:
     """Take no transaction."""
     del event
@@ -419,9 +448,8 @@ def test_what_can_be_called_with_both_is_taken(function: Any) -> None:
 
 def test_a_client_of_another_service_is_refused_when_the_inbox_is_made() -> None:
     """With the names of both services."""
-    events = boto3.client("events", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
     with pytest.raises(ConfigurationError, match=r"'events'.*'dynamodb'"):
-        Inbox(TABLE, consumer="invoices", client=events)
+        Inbox(TABLE, consumer="invoices", client=offline("events"))
 
 
 @pytest.mark.parametrize("event_type", ["", 5, nothing])

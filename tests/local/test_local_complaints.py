@@ -14,7 +14,7 @@ import pytest
 
 from dynamodb_outbox.local.complaints import Complaints
 from dynamodb_outbox.local.provision import create_queue, create_table
-from dynamodb_outbox.local.words import counted
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

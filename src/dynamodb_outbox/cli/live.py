@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dynamodb_outbox.local.words import counted
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynamodb_outbox.local.demo.report import COLUMNS
-from dynamodb_outbox.local.words import counted
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

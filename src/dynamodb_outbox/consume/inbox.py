@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -134,24 +135,32 @@ class Inbox:
                 "rule, and map the function to the queue."
             )
         failures: list[str] = []
+        traces: set[str] = set()
         stopped: set[str] = set()  # groups of a FIFO queue in which a message failed: what follows it must wait
         for record in records:
             group = _fifo_group(record)
-            if group in stopped or not self._consume(record):
+            if group in stopped or not self._consume(record, traces):
                 failures.append(record["messageId"])
                 if group is not None:
                     stopped.add(group)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failures]}
 
-    def _consume(self, record: Mapping[str, Any]) -> bool:
+    def _consume(self, record: Mapping[str, Any], traces: set[str]) -> bool:
+        """Apply the event of a message, or log why not: a traceback once, though each message that met it is named."""
         try:
             received = event_of_sqs_record(record)
             self.apply(received)
         except OutboxError as error:
             _log.error("%s: message %s goes back to its queue: %s", self._name, record["messageId"], error)
             return False
-        except Exception:  # noqa: BLE001 - the function's own errors: any class, and none may fail the other messages
-            _log.exception("%s: message %s goes back to its queue", self._name, record["messageId"])
+        except Exception as error:  # noqa: BLE001 - the function's own errors: any class, and none may fail the others
+            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            told = "%s: message %s goes back to its queue"
+            if trace in traces:
+                _log.error(f"{told}, with the error above: %s", self._name, record["messageId"], type(error).__name__)
+            else:
+                _log.exception(told, self._name, record["messageId"])
+            traces.add(trace)
             return False
         return True
 

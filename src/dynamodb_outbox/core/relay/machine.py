@@ -258,6 +258,7 @@ class Machine:
         if fault is None:
             self._ready.append(number)
             return False
+        self._faults[number] = fault
         if fault.kind is not Kind.CONTENT:
             self._halted = True
             self._move(number, Cause.FROZEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.local.words import counted
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,8 @@ from dynamodb_outbox.local.demo.progress import Progress
 from dynamodb_outbox.local.demo.schedule import LANES, Lane, Order, Schedule, plan
 from dynamodb_outbox.local.demo.world import World
 from dynamodb_outbox.local.demo.writers import LaneWriter, Verdict, Writers
-from dynamodb_outbox.local.words import counted
 from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

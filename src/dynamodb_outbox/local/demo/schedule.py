@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamodb_outbox.errors import OutboxError
-from dynamodb_outbox.local.words import counted
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
