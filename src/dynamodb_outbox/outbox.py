@@ -81,8 +81,9 @@ class Outbox:
 
         With an `idempotency_key` the transaction is a command: it commits once for this key and source, for as long as
         the layout's `guard_for`, and a repetition gets the first receipt (`replayed`). A repetition with other content
-        raises IdempotencyMismatch. Content is what the actions and events say; when it holds values made anew on each
-        run, such as an id or a date, pass a `fingerprint`: text that is equal for equal commands.
+        raises IdempotencyMismatch. Content is what the actions and events say, less the versions of `if_version`; when
+        it holds values made anew on each run, such as an id, a date, or a number read from the item, pass a
+        `fingerprint`: text that is equal for equal commands.
 
         Raises InvalidAction for a key or a fingerprint that is empty or no text, or a fingerprint without a key.
         """

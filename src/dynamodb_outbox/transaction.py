@@ -4,13 +4,17 @@ Decisions are made there and in the other pure modules of `core.commit`. Actions
 moment they are given, so that a mistake is raised at the line that made it and nothing given can change afterwards.
 
 Transactions of one outbox do not nest. A `with` inside another's `with` reads like one unit of work, and would be two:
-the inner one stays committed when the outer one fails. DynamoDB has nothing in between, so it is refused, per context
-(thread or task); two units that are meant to be two are written one after the other, or the inner one without `with`.
+the inner one stays committed when the outer one fails. DynamoDB has nothing in between, so it is refused, in one thread
+and one asyncio task; other threads and tasks, also those started inside of the block, are free. Two units that are
+meant to be two are written one after the other, or the inner one without `with`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import sys
+import threading
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -43,8 +47,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Setting", "Transaction"]
 
-_blocks: ContextVar[tuple[Transaction, ...]] = ContextVar("dynamodb_outbox.blocks", default=())
-"""Transactions in whose `with` this context is."""
+_Strand = tuple[int, object]
+
+_blocks: ContextVar[tuple[tuple[Transaction, _Strand], ...]] = ContextVar("dynamodb_outbox.blocks", default=())
+"""Transactions in whose `with` this context is, or is a copy of one that was: each with where it was entered."""
+
+
+def _strand() -> _Strand:
+    """Return the thread and the asyncio task, if any, that runs this; a context is copied into others, this is not."""
+    asyncio = sys.modules.get("asyncio")  # not imported for this: without it there are no tasks
+    task = None
+    if asyncio is not None:
+        with contextlib.suppress(RuntimeError):  # no running loop
+            task = asyncio.current_task()
+    return threading.get_ident(), task
 
 
 @dataclass(frozen=True)
@@ -87,8 +103,8 @@ class Transaction:
     """One atomic write: actions on items, and the events that they mean. For one thread.
 
     As a context manager it commits on a clean exit and writes nothing when the block raises. Inside of the block no
-    other transaction of the same outbox may be entered: NestedTransaction. Values are Python values
-    as boto3's resources take them, but nothing is converted silently: `core.codec.values` has the rule.
+    other transaction of the same outbox may be entered, in this thread and task: NestedTransaction. Values are Python
+    values as boto3's resources take them, but nothing is converted silently: `core.codec.values` has the rule.
 
     What every action takes:
 
@@ -286,27 +302,33 @@ class Transaction:
         return self._receipt
 
     def __enter__(self) -> Transaction:
-        around = _blocks.get()
-        if self._entered or any(other.is_open_for(self._setting) for other in around):
+        here = _strand()
+        around = tuple(entry for entry in _blocks.get() if entry[0].is_open and entry[1] == here)
+        if self._entered or any(other.is_of(self._setting) for other, _ in around):
             raise NestedTransaction
         self._refuse_late("with")
         self._entered = True
-        _blocks.set((*around, self))
+        _blocks.set((*around, (self, here)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _blocks.set(tuple(other for other in _blocks.get() if other is not self))
+        _blocks.set(tuple(entry for entry in _blocks.get() if entry[0] is not self))
         if kind is None:
             if not self._has_ended():
                 self.commit()
         elif self._machine is None:
             self._abandoned = True
 
-    def is_open_for(self, setting: Setting) -> bool:
-        """Whether this is a transaction of the outbox with that setting, and has not ended."""
-        return self._setting is setting and not self._abandoned and not self._has_ended()
+    def is_of(self, setting: Setting) -> bool:
+        """Whether this is a transaction of the outbox with that setting."""
+        return self._setting is setting
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this has not ended yet."""
+        return not self._abandoned and not self._has_ended()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

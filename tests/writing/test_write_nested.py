@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from write_scripted import ITEM, KEY, World, cancelled
 
 from dynamodb_outbox import Layout
 from dynamodb_outbox.errors import ConditionFailed, InvalidAction, NestedTransaction
+from dynamodb_outbox.transaction import _blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,3 +161,36 @@ def test_names_that_merely_look_alike_are_the_callers() -> None:
     tx.update(
         OTHER, expression="SET ob_versions = xob_v, n.ob_v = b, m.a = :v, ob = #x", names={"#x": "a"}, values={":v": 1}
     )
+
+
+def test_a_task_or_a_thread_started_inside_a_block_is_free() -> None:
+    """It is given a copy of the context, and yet is no part of the block: its unit of work is its own."""
+    outbox = World(None, None, None).outbox
+
+    def other(number: int) -> None:
+        with outbox.transaction() as tx:
+            tx.put({"pk": f"OTHER#{number}", "sk": "META"}, if_absent=True)
+
+    async def task() -> None:
+        other(1)
+
+    async def run() -> None:
+        with outbox.transaction() as tx:
+            tx.put({"pk": "P", "sk": "META"}, if_absent=True)
+            await asyncio.create_task(task())
+            await asyncio.to_thread(other, 2)
+            with pytest.raises(NestedTransaction):
+                other(3)
+
+    asyncio.run(run())
+
+
+def test_ended_blocks_are_forgotten() -> None:
+    """A block that is left in another context than it was entered in does not stay behind for ever."""
+    outbox = World(*[None] * 20).outbox
+    for number in range(20):
+        tx = outbox.transaction()
+        tx.__enter__()
+        tx.put({"pk": f"P#{number}", "sk": "META"}, if_absent=True)
+        contextvars.copy_context().run(tx.__exit__, None, None, None)
+        assert len(_blocks.get()) == 1

@@ -298,6 +298,51 @@ def test_a_dense_layout_commits_no_version_without_its_event(build: Callable[[Tr
     assert world.client.requests == []
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda tx: tx.put({"pk": "P", "sk": "S", "version": 7}, overwrite=True),
+        lambda tx: tx.put({"pk": "P", "sk": "S", "version": 7}, if_exists=True),
+        lambda tx: tx.update({"pk": "P", "sk": "S"}, set={"version": 7}, if_exists=True),
+        lambda tx: tx.update({"pk": "P", "sk": "S"}, add={"version": 1}),
+        lambda tx: tx.update({"pk": "P", "sk": "S"}, remove=["version"]),
+        lambda tx: tx.update({"pk": "P", "sk": "S"}, expression="SET version = :v", values={":v": 7}),
+        lambda tx: tx.update({"pk": "P", "sk": "S"}, expression="ADD #v :v", names={"#v": "version"}, values={":v": 7}),
+    ],
+)
+def test_a_dense_layout_lets_nobody_set_the_version_by_hand(build: Callable[[Transaction], Any]) -> None:
+    """A version that was not counted could come without an event, and would look like a gap."""
+    with pytest.raises(InvalidAction, match="dense_versions"):
+        build(World(layout=DENSE).outbox.transaction())
+
+
+def test_a_dense_layout_leaves_attributes_of_that_name_inside_of_others_alone() -> None:
+    """Only the top-level attribute is the version."""
+    tx = World(layout=DENSE).outbox.transaction()
+    tx.update({"pk": "P", "sk": "1"}, set={("schema", "version"): 7}, if_exists=True)
+    tx.update({"pk": "P", "sk": "2"}, expression="SET a.version = :v, my_version = :v", values={":v": 7})
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda tx, n: tx.put({"pk": "P", "sk": "S", "a": 1, "version": n}, if_version=n),
+        lambda tx, n: tx.update({"pk": "P", "sk": "S"}, set={"a": 1}, if_version=n),
+        lambda tx, n: tx.delete({"pk": "P", "sk": "S"}, if_version=n),
+        lambda tx, n: tx.check({"pk": "P", "sk": "S"}, if_version=n),
+    ],
+)
+def test_the_version_read_is_no_part_of_a_commands_content(build: Callable[[Transaction, int], Any]) -> None:
+    """A command that runs again reads the item again: it has another version, and is the same command."""
+    prints = []
+    for number in (3, 4):
+        tx = World(layout=Layout(version="version")).outbox.transaction(idempotency_key="k")
+        build(tx, number)
+        guard = tx.request()["TransactItems"][-1]["Put"]["Item"]
+        prints.append(guard["fingerprint"])
+    assert prints[0] == prints[1]
+
+
 def test_a_dense_layout_commits_what_has_its_event() -> None:
     """A version with an event; deletes and writes that count nothing need none."""
 

@@ -5,8 +5,9 @@ later change of the caller's own dict changes nothing that is sent. Whatever is 
 old item when the condition fails: the error then shows what was there.
 
 An action that counts versions has a `number`, by which the events that tell about it are ordered: the version that it
-writes, or for a delete the one after the version that it deletes. `first` is the version that a new item gets; when it
-comes from the clock it is left out of the action's `content`, for a command that runs again must look the same.
+writes, or for a delete the one after the version that it deletes. `first` is the version that a new item gets.
+Versions are left out of the action's `content`: a command that runs again may have read the item again, and has to
+look the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamodb_outbox.core.codec.size import item_bytes, text_bytes, value_bytes
 from dynamodb_outbox.core.codec.values import serialize, serialize_item
-from dynamodb_outbox.core.commit.conditions import Requirement, condition_of, next_version
+from dynamodb_outbox.core.commit.conditions import VERSION_VALUE, Requirement, condition_of, next_version
 from dynamodb_outbox.core.commit.updates import NEXT_VALUE, with_version
 from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES, PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.errors import InvalidAction, ItemTooLarge, LimitExceeded, ReservedName, UnconditionalPut
@@ -116,13 +117,11 @@ def put(
         _refuse_own(target, OWN_ATTRIBUTES & wire.keys())
     version = next_version(requirement, layout, first)
     if version is None or layout.version is None:
+        _refuse_uncounted(target, layout, set_by_hand=layout.version in wire)
         return _put(target, wire, condition)
     _check_version(item, layout.version, requirement, target, version)
     counted = _put(target, {**wire, layout.version: {"N": str(version)}}, condition)
-    by_clock = requirement.if_absent and layout.version_start == "clock"
-    wire.pop(layout.version, None)
-    content = {**counted.body, "Item": wire} if by_clock else None
-    return replace(counted, version=version, number=version, content=content)
+    return replace(counted, version=version, number=version, content=_without_versions(counted.body, layout.version))
 
 
 def own_put(target: Target, wire: WireItem, layout: Layout) -> Action:
@@ -140,14 +139,20 @@ def update(
     version = next_version(requirement, layout, first)
     if version is not None and layout.version is not None:
         changes = with_version(changes, layout.version, version)
+    elif changes is not None and layout.version is not None:
+        _refuse_uncounted(target, layout, set_by_hand=_has_top_level(changes, layout.version))
     if changes is None:
         raise InvalidAction(target.label, "it changes nothing; give set=, remove=, add=, delete= or expression=.")
     body = _keyed(target, layout) | {"UpdateExpression": changes.text} | _conditional(condition, changes)
-    content = None
-    if requirement.if_absent and layout.version_start == "clock":
-        values = {name: value for name, value in body["ExpressionAttributeValues"].items() if name != NEXT_VALUE}
-        content = {**body, "ExpressionAttributeValues": values}
-    return Action("Update", target, body, _size(target, layout, condition, changes), version, version, content)
+    return Action(
+        "Update",
+        target,
+        body,
+        _size(target, layout, condition, changes),
+        version,
+        version,
+        _content(body, requirement, layout),
+    )
 
 
 def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
@@ -157,7 +162,8 @@ def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
     condition = condition_of(requirement, layout, target.label)
     body = _keyed(target, layout) | _conditional(condition)
     number = None if requirement.if_version is None else requirement.if_version + 1
-    return Action("Delete", target, body, _size(target, layout, condition), None, number)
+    content = _content(body, requirement, layout)
+    return Action("Delete", target, body, _size(target, layout, condition), None, number, content)
 
 
 def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
@@ -166,7 +172,8 @@ def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
     if condition is None:
         raise InvalidAction(target.label, "a check without a condition checks nothing; say what must hold.")
     body = _keyed(target, layout) | _conditional(condition)
-    return Action("ConditionCheck", target, body, _size(target, layout, condition))
+    content = _content(body, requirement, layout)
+    return Action("ConditionCheck", target, body, _size(target, layout, condition), content=content)
 
 
 def _put(target: Target, wire: WireItem, condition: Expression | None) -> Action:
@@ -177,6 +184,40 @@ def _put(target: Target, wire: WireItem, condition: Expression | None) -> Action
         raise ItemTooLarge(target.label, size, limit, "bytes", advice)
     body = {"TableName": target.table, "Item": wire} | _conditional(condition)
     return Action("Put", target, body, size)
+
+
+def _content(body: Mapping[str, Any], requirement: Requirement, layout: Layout) -> Mapping[str, Any] | None:
+    if layout.version is None or not (requirement.if_absent or requirement.if_version is not None):
+        return None
+    return _without_versions(body, layout.version)
+
+
+def _without_versions(body: Mapping[str, Any], attribute: str) -> Mapping[str, Any]:
+    """Return the body of an action without the versions that the library put into it."""
+    content = dict(body)
+    if "ExpressionAttributeValues" in body:
+        values = body["ExpressionAttributeValues"]
+        content["ExpressionAttributeValues"] = {
+            name: value for name, value in values.items() if name not in (VERSION_VALUE, NEXT_VALUE)
+        }
+    if "Item" in body:
+        content["Item"] = {name: value for name, value in body["Item"].items() if name != attribute}
+    return content
+
+
+def _refuse_uncounted(target: Target, layout: Layout, *, set_by_hand: bool) -> None:
+    if layout.dense_versions and set_by_hand:
+        raise InvalidAction(
+            target.label,
+            f"it sets {layout.version!r} by hand, and Layout(dense_versions=True) promises that no version is without "
+            "an event. Use if_version= or if_absent=, which count.",
+        )
+
+
+def _has_top_level(changes: Expression, attribute: str) -> bool:
+    """Whether an update expression mentions a top-level attribute, by a placeholder or in plain words."""
+    spellings = [attribute, *(placeholder for placeholder, name in changes.names.items() if name == attribute)]
+    return any(re.search(rf"(?<![#:.\w]){re.escape(one)}(?!\w)", changes.text) for one in spellings)
 
 
 def _refuse_own(target: Target, names: Collection[str]) -> NoReturn:

@@ -18,10 +18,18 @@ from dynamodb_outbox.errors import InvalidAction
 if TYPE_CHECKING:
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["VERSION_NAME", "Requirement", "condition_of", "next_version", "requirement_of", "whole_version"]
+__all__ = [
+    "VERSION_NAME",
+    "VERSION_VALUE",
+    "Requirement",
+    "condition_of",
+    "next_version",
+    "requirement_of",
+    "whole_version",
+]
 
 VERSION_NAME = "#ob_version"
-_VERSION_VALUE = ":ob_version"
+VERSION_VALUE = ":ob_version"
 _KEY_NAME = "#ob_pk"
 _LAST_VERSION = INT64_MAX - 1  # the next one must fit int64, too: sequences are written with its 19 digits
 
@@ -72,8 +80,8 @@ def condition_of(requirement: Requirement, layout: Layout, action: str) -> Expre
     if requirement.if_exists:
         ours.append(Expression(f"attribute_exists({_KEY_NAME})", {_KEY_NAME: layout.pk}))
     if requirement.if_version is not None and layout.version is not None:
-        expected = {_VERSION_VALUE: {"N": str(requirement.if_version)}}
-        ours.append(Expression(f"{VERSION_NAME} = {_VERSION_VALUE}", {VERSION_NAME: layout.version}, expected))
+        expected = {VERSION_VALUE: {"N": str(requirement.if_version)}}
+        ours.append(Expression(f"{VERSION_NAME} = {VERSION_VALUE}", {VERSION_NAME: layout.version}, expected))
     return all_of(ours, requirement.condition)
 
 

@@ -1,8 +1,9 @@
 """Hashes that tell commands apart: the fingerprint, the guard's key, the token of a guarded transaction.
 
 The fingerprint of a command is what it does: its actions with their conditions, and type, data, key, subject and
-attributes of its events. Ids and times that are made anew on each run are left out, so that a repetition has the
-fingerprint of the first run. A caller whose own items hold such values gives a fingerprint of its own.
+attributes of its events. Ids and times that are made anew on each run are left out, and so are the versions of
+`if_version=`, since a repetition may have read the item again: it has the fingerprint of the first run. A caller whose
+own items hold such values gives a fingerprint of its own.
 """
 
 from __future__ import annotations
