@@ -94,6 +94,9 @@ def perfect(schedule: Schedule) -> Made:
             balances[order.customer] += _commit(made, order, row, names=names, n=commits[order.customer])
     made.items += [{"pk": customer_key(one), "sk": "META", "version": n} for one, n in commits.items()]
     made.consumer += [{"pk": customer_key(one), "sk": "BALANCE", "cents": cents} for one, cents in balances.items()]
+    for held in range(1_001, 1_001 + len(schedule.hit_by("relay-killed"))):
+        made.faults.append({"kind": "held", "what": {"request": held}})
+        made.kills.append({"at_ms": held, "pid": held, "request": held})
     return made
 
 

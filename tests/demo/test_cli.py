@@ -235,6 +235,61 @@ def test_a_broken_promise_is_status_1_and_its_possible_reason_is_shown(
     assert said.err == "the relay printed, at the end:\nit went wrong here\n"
 
 
+def test_a_kill_that_did_not_happen_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All promises held, but not under what was announced: the figures are there, and a line that says so."""
+    short = made()
+    short.kills.clear()
+    write_dump(tmp_path / "dump", short.evidence())
+    assert main(["demo", "--recount", str(tmp_path / "dump"), "--json"]) == 3
+    said = capsys.readouterr()
+    assert json.loads(said.out)["relay_kills"] == 0
+    assert said.err == "outbox demo: it did not show what it announced: 0 of 3 planned relay kills happened\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("orders.json", b"\xff\xfe"),
+        ("orders.json", b"5"),
+        ("orders.json", b"[1]"),
+        ("orders.json", b'[{"pk": "a"}]'),
+        ("orders.json", b'[{"pk": "a", "sk": 5}]'),
+        ("orders.json", b'[{"pk": "a", "sk": "OUTBOX#1", "at": "x"}]'),
+        ("orders.json", b'[{"pk": "a", "sk": "OUTBOX#1", "at": Infinity}]'),
+        ("orders.json", b'[{"pk": "a", "sk": "OUTBOX#1", "events": "[1]"}]'),
+        ("orders.json", b"[" * 100_000),
+        ("consumer.json", b"null"),
+        ("consumer.json", b'[{"pk": "a", "sk": "b", "event": "c"}]'),
+        ("kills.jsonl", b"5\n"),
+        ("kills.jsonl", b"{}\n"),
+        ("run.json", b"[]"),
+        ("schedule.json", b"null"),
+        ("schedule.json", b'{"orders": [5]}'),
+        ("acceptances.jsonl", b'{"detail": "{}"}\n'),
+        ("deliveries.jsonl", b'"text"\n'),
+        ("verdicts.jsonl", b'{"verdict": "committed"}\n'),
+        ("faults.jsonl", b'{"kind": "held", "what": null}\n'),
+    ],
+)
+def test_a_recount_of_a_damaged_dump_is_a_usage_error(
+    name: str, content: bytes, dump: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and one sentence, never a traceback nor the status of a broken promise."""
+    (dump / name).write_bytes(content)
+    assert main(["demo", "--recount", str(dump), "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"outbox demo: --recount {dump}")
+    assert said.err.count("\n") == 1
+
+
+def test_a_log_is_shown_whatever_bytes_it_has(broken_dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a function printed is its own business, and nothing is counted from it."""
+    (broken_dump / "relay.log").write_bytes(b"\xff here\n")
+    assert main(["demo", "--recount", str(broken_dump), "--json"]) == 1
+    assert capsys.readouterr().err == "the relay printed, at the end:\n\ufffd here\n"
+
+
 def test_a_reader_that_goes_away_is_no_traceback(dump: Path) -> None:
     """`outbox … | head` ends quietly."""
     reader, writer = os.pipe()

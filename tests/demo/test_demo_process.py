@@ -66,6 +66,7 @@ MISTAKES = {
     "without_reading_results": ("--relay", "P2", "lost: "),
     "without_the_gate": ("--relay", "P4", "out_of_order_keys: "),
     "with_the_highest_number": ("--relay", "P2", "lost: "),
+    "that_parks_everything": ("--relay", "P2", "parked_wrongly: "),
     "without_the_inbox": ("--consumer", "P5", "effects_applied_twice: "),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.local.demo import FunctionUnusable, run
-from dynamodb_outbox.local.demo.functions import check_functions
+from dynamodb_outbox.local.demo.functions import check_again, check_functions
 from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, bus_of, table_of
 from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
 from dynamodb_outbox.local.demo.schedule import Order, plan
@@ -180,8 +180,8 @@ def test_functions_are_loaded_as_the_demo_will_load_them(
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
-        ("raise LookupError('no setting')", "Runtime.ImportModuleError", "LookupError: no setting"),
-        ("import os; os._exit(4)", "Runtime.ExitError", "the process of users:handler ended with status 4"),
+        ("import no_such_thing", "Runtime.ImportModuleError", "ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("handler = (", "Runtime.ImportModuleError", "SyntaxError: "),
         ("handlers = 1", "Runtime.HandlerNotFound", "module 'users' has no attribute 'handler'"),
     ],
 )
@@ -198,3 +198,49 @@ def test_a_function_that_cannot_be_loaded_ends_a_demo_before_it_starts(
     assert (error.setting, error.handler, error.kind) == ("consumer", "users:handler", kind)
     assert reason in error.reason
     assert str(error) == f"consumer users:handler: {error.reason}"
+
+
+COLD_START = """
+    import os, boto3
+
+    boto3.client("dynamodb").describe_table(TableName=os.environ["BILLING_TABLE"])
+
+    def handler(event, context):
+        return None
+"""
+
+
+def test_a_function_that_calls_aws_when_it_is_imported_is_undecided_until_aws_is_there(
+    engine: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing answers before the engine is up; then its table decides, and a failure is an answer."""
+    (tmp_path / "users.py").write_text(textwrap.dedent(COLD_START))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("dynamodb_outbox.local.demo.functions.DEFAULT_ACCOUNT", engine.account)
+    settings = Settings(consumer="users:handler")
+    undecided = check_functions(settings)
+    assert undecided == {"consumer"}
+    with pytest.raises(FunctionUnusable, match="ResourceNotFoundException"):
+        check_again(settings, undecided, {"consumer": engine.url, "relay": engine.url})
+    create_table(engine.client("dynamodb"), CONSUMER_TABLE, view_type=None)
+    check_again(settings, undecided, {"consumer": engine.url, "relay": engine.url})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("raise LookupError('no setting')", "Runtime.ImportModuleError", "LookupError: no setting"),
+        ("import os; os._exit(4)", "Runtime.ExitError", "the process of users:handler ended with status 4"),
+    ],
+)
+@pytest.mark.usefixtures("engine_extra")
+def test_a_function_that_fails_for_its_own_reasons_ends_a_demo_before_its_first_order(
+    text: str, kind: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What might have been for want of AWS is tried with AWS, and then is what it is."""
+    (tmp_path / "users.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(FunctionUnusable) as caught:
+        run(Settings(orders=20, relay="users:handler"), lambda _: pytest.fail("it has begun"))
+    assert (caught.value.setting, caught.value.kind) == ("relay", kind)
+    assert reason in caught.value.reason

@@ -133,6 +133,31 @@ HANDLERS = """
         os.kill(os.getpid(), signal.SIGTERM)
         return "still here"
 
+    def ends_a_program(event, context):
+        with subprocess.Popen(["sleep", "20"]) as program:
+            program.send_signal(getattr(signal, event["signal"]))
+            return program.wait()
+
+    def ends_a_fork(event, context):
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.pause()
+            except BaseException:
+                os._exit(7)
+        time.sleep(0.1)
+        os.kill(child, getattr(signal, event["signal"]))
+        return os.waitpid(child, 0)[1]
+
+    def forks_with_a_handler(event, context):
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(8))
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        time.sleep(0.1)
+        os.kill(child, signal.SIGTERM)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
     value = 5
 """
 
@@ -375,6 +400,19 @@ def test_a_program_that_the_function_left_does_not_hide_its_death(start: Callabl
 def test_the_child_does_not_react_to_interrupts(start: Callable[..., FunctionProcess]) -> None:
     """Ctrl-C at a terminal reaches the whole group; whether to finish is the parent's decision."""
     assert start("signals").invoke({}) == Responded("still here")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_what_the_function_starts_can_be_ended(start: Callable[..., FunctionProcess], name: str) -> None:
+    """A program of the function's, and a fork of it, react to the signals that the function's process leaves alone."""
+    assert start("ends_a_program", timeout_ms=5_000).invoke({"signal": name}) == Responded(-getattr(signal, name))
+    how = 7 << 8 if name == "SIGINT" else signal.SIGTERM  # Python's own KeyboardInterrupt, or the signal
+    assert start("ends_a_fork", timeout_ms=5_000).invoke({"signal": name}) == Responded(how)
+
+
+def test_a_fork_keeps_the_handler_that_the_function_has_set(start: Callable[..., FunctionProcess]) -> None:
+    """What the function wants of a signal is its own business."""
+    assert start("forks_with_a_handler", timeout_ms=5_000).invoke({}) == Responded(8)
 
 
 def test_an_event_that_is_not_json_is_the_callers_mistake(start: Callable[..., FunctionProcess]) -> None:

@@ -27,22 +27,27 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from dynamodb_outbox.local.demo import Evidence
+    from dynamodb_outbox.local.demo import Evidence, Report
 
 __all__ = ["run"]
 
 _SEEDS = 10_000
 _SHOWN_CHARACTERS = 2_000
+_BROKEN = 1
+_UNSHOWN = 3
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; return 0 when every promise held, 1 when one was broken.
+    """Run the command; return 0 when every promise held, 1 when one was broken, 3 when one was not put to the test.
 
     Raises Unusable for arguments that do not fit, and what `local.demo.run` raises.
     """
     check_recount(options)
-    evidence = _run(options) if options.recount is None else _recount(options.recount)
-    report = report_of(evidence)
+    if options.recount is None:
+        evidence = _run(options)
+        report = report_of(evidence)
+    else:
+        evidence, report = _recount(options.recount)
     if options.json:
         sys.stdout.write(json.dumps(report.to_json()) + "\n")
         sys.stdout.flush()
@@ -50,10 +55,12 @@ def run(options: argparse.Namespace) -> int:
         # Only now: what is printed for programs needs no more than the standard library.
         importlib.import_module("dynamodb_outbox.cli.render").print_report(report)
         sys.stdout.flush()
-    if report.kept:
+    for what in report.unshown:
+        sys.stderr.write(f"outbox demo: it did not show what it announced: {what}\n")
+    if report.kept and not report.unshown:
         return 0
     _show_logs(evidence)
-    return 1
+    return _UNSHOWN if report.kept else _BROKEN
 
 
 def _show_logs(evidence: Evidence) -> None:
@@ -93,8 +100,17 @@ def _chosen(options: argparse.Namespace) -> dict[str, Any]:
     return chosen if options.rejected is None else {**chosen, "rejected": options.rejected / 100}
 
 
-def _recount(directory: Path) -> Evidence:
+def _recount(directory: Path) -> tuple[Evidence, Report]:
     try:
-        return read_dump(directory)
+        evidence = read_dump(directory)
+        return evidence, _report_of_dump(directory, evidence)
     except DumpUnreadable as error:
         raise Unusable(f"--recount {error}") from None
+
+
+def _report_of_dump(directory: Path, evidence: Evidence) -> Report:
+    """Return the report; DumpUnreadable when the evidence does not have what a demo leaves: it comes from files."""
+    try:
+        return report_of(evidence)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise DumpUnreadable(directory, f"not what a demo leaves ({type(error).__name__}: {error})") from None

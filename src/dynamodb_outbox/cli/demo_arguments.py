@@ -20,8 +20,8 @@ The demo starts an AWS engine on this machine, injects faults that are planned f
 drawn up from evidence alone: what the buses accepted, what was delivered, what the tables hold. --dump leaves that
 evidence, and --recount draws up the account from it again.
 
-exit status: 0 every promise held, 1 a promise was broken, 2 arguments, 3 it could not be run, 130, 143 or 129 it was
-ended by Ctrl-C, SIGTERM or SIGHUP
+exit status: 0 every promise held, 1 a promise was broken, 2 arguments, 3 it could not be run or not show
+what it announced, 130, 143 or 129 it was ended by Ctrl-C, SIGTERM or SIGHUP
 """
 
 

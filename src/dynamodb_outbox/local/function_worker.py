@@ -3,6 +3,9 @@
 The function may do what it likes to its process: close standard output, raise what cannot be printed, fork. None of it
 may change what becomes of the invocation. A fork of the function that comes back here has the copy of somebody's work
 and no request of its own: it has lost the connection with the fork, and ends without a word.
+
+SIGINT and SIGTERM are for the parent to act upon, and do nothing here. They are handled, not ignored: what is ignored
+stays so in every program that the function starts, which nobody could end then. What it forks has them as they were.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from dynamodb_outbox.process.lifeline import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import FrameType
 
 __all__ = ["LambdaContext", "main"]
 
@@ -70,8 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="what the context says")
     parser.add_argument("--memory", required=True, metavar="MB", help="what the context says")
     options = parser.parse_args(argv)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _leave_signals_to_the_parent()
     end_with_parent(options.lifeline)
     with socket.socket(fileno=options.socket) as connection:
         for fd in (options.socket, options.lifeline):
@@ -81,6 +84,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(ConnectionError):
             return _serve(_Replies(connection, os.getpid()), options)
     return 0
+
+
+def _leave_signals_to_the_parent() -> None:
+    before = {number: signal.signal(number, _do_nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.siginterrupt(number, False)  # nor do they cut short what the function waits for
+
+    def restore() -> None:
+        for number, handler in before.items():
+            if signal.getsignal(number) is _do_nothing:  # and not one that the function has set
+                signal.signal(number, handler)
+
+    os.register_at_fork(after_in_child=restore)
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    pass
 
 
 @dataclass(frozen=True)

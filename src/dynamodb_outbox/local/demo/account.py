@@ -2,7 +2,9 @@
 
 What must have been published is read off the rows: each lists the events that were committed with it. An event is
 
-    lost           when a row lists it, and the bus never accepted it, and it is not parked where an operator sees it
+    lost           when a row lists it, and the bus never accepted it; but not when it is parked, where an operator sees
+                   it, and the schedule says that no bus could ever have accepted it
+    parked wrongly when it is parked, and the schedule does not say so: the bus would have taken it
     phantom        when the bus accepted it, and no row lists it: what it announces did not happen
     out of order   when its first acceptance comes after the first acceptance of a later event of its key; the order of
                    the key's events is that of their commits, which the rows number without gaps
@@ -16,10 +18,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynamodb_outbox.local.demo.evidence import acceptance, changes, event_id, stored
-from dynamodb_outbox.local.demo.names import META, event_names, order_key
+from dynamodb_outbox.local.demo.names import META, PLACED, event_name, event_names, order_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +64,10 @@ class OutboxFigures:
     undelivered        ids of events that the bus accepted and never delivered
     wrong_balances     customers whose balance is not the sum of the effects
     committed_twice    events listed twice, and keys whose count of commits is not what their rows say
-    wrong_outcomes     orders that are not in the table as they had to be, or whose caller was told otherwise
+    wrong_outcomes     orders that are not in the table as they had to be, or whose caller was told otherwise, or
+                       nothing
+    parked_wrongly     events that are parked though the bus would have taken them
+    kills_planned      how many of the `relay_kills` the schedule has
     calm_latency_ms    from commit to first acceptance, of the events that place calm orders, ascending; without the
                        very first order, which waits for the functions to start
     """
@@ -77,8 +82,10 @@ class OutboxFigures:
     committed_twice: tuple[str, ...]
     wrong_outcomes: tuple[str, ...]
     parked: int
+    parked_wrongly: tuple[str, ...]
     pending: int
     relay_kills: int
+    kills_planned: int
     bus_rejections: int
     partial_failures: int
     lost_answers: int
@@ -97,15 +104,15 @@ def account_of(evidence: Evidence) -> Account:
     """Draw up the account of `evidence`."""
     own = evidence.lanes["outbox"]
     records = stored(own.items)
-    parked = {record.name for record in records if record.state == "parked"}
+    excused = {record.name for record in records if record.state == "parked"} & _unacceptable(evidence)
     lanes = {
-        lane: _lane_figures(evidence.schedule.orders, one, parked if lane == "outbox" else set())
+        lane: _lane_figures(evidence.schedule.orders, one, excused if lane == "outbox" else set())
         for lane, one in evidence.lanes.items()
     }
     return Account(lanes, _outbox_figures(evidence))
 
 
-def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, parked: set[str | None]) -> LaneFigures:
+def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, excused: set[str | None]) -> LaneFigures:
     committed = changes(lane.items)
     accepted = [acceptance(row) for row in lane.acceptances]
     names = {change.name for change in committed}
@@ -116,7 +123,7 @@ def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, parked: set[str |
         events=len(names),
         published=len(published),
         acceptances=len(accepted),
-        lost=tuple(sorted(names - published - parked)),
+        lost=tuple(sorted(names - published - excused)),
         phantom=tuple(sorted(str(name) for name in published - names)),
         out_of_order_keys=tuple(_out_of_order(committed, accepted)),
     )
@@ -126,6 +133,7 @@ def _outbox_figures(evidence: Evidence) -> OutboxFigures:
     own = evidence.lanes["outbox"]
     accepted = [acceptance(row) for row in own.acceptances]
     records = stored(own.items)
+    unacceptable = _unacceptable(evidence)
     delivered = [event_id(row) for row in evidence.deliveries]
     effects = Counter(item["event"] for item in evidence.consumer if "event" in item)
     held = {fault["what"]["request"] for fault in own.faults if fault["kind"] == "held"}
@@ -141,13 +149,26 @@ def _outbox_figures(evidence: Evidence) -> OutboxFigures:
         committed_twice=_committed_twice(own.items),
         wrong_outcomes=_wrong_outcomes(evidence),
         parked=sum(record.state == "parked" for record in records),
+        parked_wrongly=tuple(
+            sorted(
+                record.name or record.id
+                for record in records
+                if record.state == "parked" and record.name not in unacceptable
+            )
+        ),
         pending=sum(record.state not in {"published", "parked"} for record in records),
         relay_kills=sum(kill["request"] in held for kill in evidence.kills),
+        kills_planned=len(evidence.schedule.hit_by("relay-killed")),
         bus_rejections=len(rejections),
         partial_failures=len({fault["what"]["request"] for fault in rejections}),
         lost_answers=sum(fault["kind"] == "answer_lost" and fault["what"]["status"] == _OK for fault in own.faults),
         calm_latency_ms=_calm_latency(evidence, accepted),
     )
+
+
+def _unacceptable(evidence: Evidence) -> set[str | None]:
+    """Return the names of the events that the bus can never accept, as planned: a relay's mistakes excuse nothing."""
+    return {event_name(order.request_id, PLACED) for order in evidence.schedule.hit_by("unpublishable")}
 
 
 def _committed(orders: Iterable[Order], items: Iterable[Item]) -> set[str]:
@@ -204,16 +225,18 @@ def _committed_twice(items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _wrong_outcomes(evidence: Evidence) -> tuple[str, ...]:
-    """Return the orders that are not in the table as they had to be, and those whose caller was told otherwise."""
+    """Return the orders that are not as they had to be, and those whose caller was told otherwise, or nothing."""
     orders = evidence.schedule.orders
     items = evidence.lanes["outbox"].items
     committed = _committed(orders, items)
     listed = {item["request"]: [entry["name"] for entry in item["history"]] for item in items if "history" in item}
     wrong = {order.request_id for order in orders if listed.get(order.request_id, []) != event_names(order)}
+    told: dict[str, set[str]] = defaultdict(set)
     for row in evidence.verdicts:
-        told: Any = {"committed": True, "rejected": False}.get(row["verdict"])
-        if told is None or told is not (row["request"] in committed):
-            wrong.add(row["request"])
+        told[row["request"]].add(row["verdict"])
+    for request in told.keys() | {order.request_id for order in orders}:
+        if told[request] != {"committed" if request in committed else "rejected"}:
+            wrong.add(request)
     return tuple(sorted(wrong))
 
 

@@ -24,11 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
+from dynamodb_outbox.local.demo.names import LAYOUT
 from dynamodb_outbox.local.demo.schedule import LANES, Lane, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from dynamodb_outbox.local.demo.evidence import Item
 
 __all__ = ["DumpUnreadable", "DumpUnwritable", "check_writable", "read_dump", "read_lines", "write_dump"]
 
@@ -101,25 +104,25 @@ def read_dump(directory: Path) -> Evidence:
         schedule,
         lanes,
         deliveries=read_lines(directory / "deliveries.jsonl"),
-        consumer=tuple(_read_json(directory / "consumer.json")),
+        consumer=_read_items(directory / "consumer.json"),
         kills=read_lines(directory / "kills.jsonl"),
         verdicts=read_lines(directory / "verdicts.jsonl"),
-        run=_read_json(directory / "run.json"),
-        logs={path.stem: _text(path) for path in sorted(directory.glob("*.log"))},
+        run=_object(directory / "run.json", _read_json(directory / "run.json")),
+        logs={path.stem: _text(path, errors="replace") for path in sorted(directory.glob("*.log"))},
     )
 
 
 def read_lines(path: Path) -> tuple[Mapping[str, Any], ...]:
     """Return the objects of a file of JSON lines. Raises DumpUnreadable."""
     # Not splitlines(): text may contain characters that end a line elsewhere (U+2028), and JSON lets them be.
-    return tuple(_parsed(path, line) for line in _text(path).split("\n") if line)
+    return tuple(_object(path, _parsed(path, line)) for line in _text(path).split("\n") if line)
 
 
 def _read_lane(place: Path) -> LaneEvidence:
     return LaneEvidence(
         acceptances=read_lines(place / "acceptances.jsonl"),
         faults=read_lines(place / "faults.jsonl"),
-        items=tuple(_read_json(place / "orders.json")),
+        items=_read_items(place / "orders.json"),
     )
 
 
@@ -131,9 +134,26 @@ def _read_json(path: Path) -> Any:
     return _parsed(path, _text(path))
 
 
-def _text(path: Path) -> str:
+def _read_items(path: Path) -> tuple[Item, ...]:
+    items = _read_json(path)
+    if not isinstance(items, list):
+        raise DumpUnreadable(path, "not a list of items")
+    if not all(isinstance(item, dict) and {LAYOUT.pk, LAYOUT.sk} <= item.keys() for item in items):
+        raise DumpUnreadable(path, f"an item without {LAYOUT.pk} or {LAYOUT.sk}")
+    return tuple(items)
+
+
+def _object(path: Path, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise DumpUnreadable(path, "not an object where there should be one")
+    return value
+
+
+def _text(path: Path, *, errors: str = "surrogatepass") -> str:
     try:
-        return path.read_text("utf-8", "surrogatepass")
+        return path.read_text("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise DumpUnreadable(path, f"not UTF-8 ({error.reason} at byte {error.start})") from None
     except OSError as error:
         raise DumpUnreadable(path, error.strerror or str(error)) from None
 
@@ -143,6 +163,8 @@ def _parsed(path: Path, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise DumpUnreadable(path, f"not JSON ({error})") from None
+    except RecursionError:
+        raise DumpUnreadable(path, "nested too deeply") from None
 
 
 def _write_json(path: Path, value: Any) -> None:

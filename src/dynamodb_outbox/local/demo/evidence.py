@@ -132,7 +132,7 @@ def stored(items: Iterable[Item]) -> list[Stored]:
 def _object(text: object) -> Mapping[str, Any]:
     try:
         value = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}
 

@@ -2,7 +2,9 @@
 
 A function that cannot be loaded fails every invocation, which to the account looks like a relay that loses events. So
 a function of the user's is loaded once before anything is started, in a process of its own, as it will be in the demo:
-with the same variables, but with nothing behind the address of AWS yet.
+with the same variables, but with nothing behind the address of AWS yet. A module that calls AWS when it is imported
+fails then in whatever way it likes, or waits: only a failure that has nothing to do with AWS is taken for an answer.
+After any other the function is loaded once more when the engine and the tables are there, and that decides.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from dynamodb_outbox.local.environment import child_environment, function_enviro
 from dynamodb_outbox.local.function import FunctionProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from dynamodb_outbox.core.eventsource.answers import FunctionFailed
     from dynamodb_outbox.local.demo.settings import Settings
 
-__all__ = ["CONSUMER_ENVIRONMENT", "RELAY_ENVIRONMENT", "FunctionUnusable", "check_functions"]
+__all__ = ["CONSUMER_ENVIRONMENT", "RELAY_ENVIRONMENT", "FunctionUnusable", "check_again", "check_functions"]
 
 RELAY_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"ORDERS_BUS": bus_of("outbox"), "ORDERS_TABLE": table_of("outbox")}
@@ -35,6 +37,7 @@ CONSUMER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"BILLING_TABLE": CON
 """What the consumer is told, besides where AWS is."""
 
 _NOTHING_THERE = "http://127.0.0.1:9"
+_NO_AWS_IN_IT = ("ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 
 
 class FunctionUnusable(OutboxError):
@@ -52,21 +55,53 @@ class FunctionUnusable(OutboxError):
         super().__init__(f"{setting} {handler}: {reason}")
 
 
-def check_functions(settings: Settings) -> None:
-    """Load the relay and the consumer of `settings`, unless they are the demo's own. Raises FunctionUnusable."""
-    for setting, handler, own, environment in (
-        ("relay", settings.relay, RELAY, RELAY_ENVIRONMENT),
-        ("consumer", settings.consumer, CONSUMER, CONSUMER_ENVIRONMENT),
-    ):
-        failure = None if handler == own else _loaded(handler, environment)
+def check_functions(settings: Settings) -> frozenset[str]:
+    """Load the relay and the consumer of `settings`, unless they are the demo's own, with no AWS behind them.
+
+    Return the settings that are undecided, for `check_again`. Raises FunctionUnusable.
+    """
+    undecided = set()
+    for setting, (handler, own, environment) in _functions(settings).items():
+        failure = None if handler == own else _loaded(handler, _NOTHING_THERE, {**environment, "AWS_MAX_ATTEMPTS": "1"})
+        if failure is not None and _certain(handler, failure):
+            raise _unusable(setting, handler, failure)
         if failure is not None:
-            reason = failure.message.removeprefix(handler).removeprefix(":").strip()
-            raise FunctionUnusable(setting, handler, failure.kind, reason)
+            undecided.add(setting)
+    return frozenset(undecided)
 
 
-def _loaded(handler: str, extra: Mapping[str, str]) -> FunctionFailed | None:
+def check_again(settings: Settings, undecided: Collection[str], endpoints: Mapping[str, str]) -> None:
+    """Load what is `undecided` with AWS at its address in `endpoints` (by setting). Raises FunctionUnusable."""
+    for setting, (handler, _, environment) in _functions(settings).items():
+        failure = _loaded(handler, endpoints[setting], environment) if setting in undecided else None
+        if failure is not None:
+            raise _unusable(setting, handler, failure)
+
+
+def _functions(settings: Settings) -> dict[str, tuple[str, str, Mapping[str, str]]]:
+    """Return the handler, the demo's own handler, and the environment of each function, by the name of its setting."""
+    return {
+        "relay": (settings.relay, RELAY, RELAY_ENVIRONMENT),
+        "consumer": (settings.consumer, CONSUMER, CONSUMER_ENVIRONMENT),
+    }
+
+
+def _certain(handler: str, failure: FunctionFailed) -> bool:
+    """Whether the function cannot be loaded wherever AWS is."""
+    return failure.kind == "Runtime.HandlerNotFound" or _reason(handler, failure).startswith(_NO_AWS_IN_IT)
+
+
+def _unusable(setting: str, handler: str, failure: FunctionFailed) -> FunctionUnusable:
+    return FunctionUnusable(setting, handler, failure.kind, _reason(handler, failure))
+
+
+def _reason(handler: str, failure: FunctionFailed) -> str:
+    return failure.message.removeprefix(handler).removeprefix(":").strip()
+
+
+def _loaded(handler: str, endpoint: str, extra: Mapping[str, str]) -> FunctionFailed | None:
     known = child_environment(os.environ)
-    told = function_environment(_NOTHING_THERE, DEFAULT_ACCOUNT)
+    told = function_environment(endpoint, DEFAULT_ACCOUNT)
     aws = {name: value for name, value in told.items() if name.startswith("AWS_")}
     with FunctionProcess(handler, environment={**known, **aws, **extra}, output=subprocess.DEVNULL) as function:
         return function.load()

@@ -42,7 +42,8 @@ def promises(account: Account) -> tuple[Promise, ...]:
         Promise(
             "P2",
             f"every committed event was accepted by the bus or is parked ({own.parked} parked)",
-            _seen(lost=lane.lost) + ((f"pending: {own.pending}",) if own.pending else ()),
+            _seen(lost=lane.lost, parked_wrongly=own.parked_wrongly)
+            + ((f"pending: {own.pending}",) if own.pending else ()),
         ),
         Promise("P3", "every publication of an event carried the same id", _seen(renamed=own.renamed)),
         Promise(
@@ -76,7 +77,12 @@ def _duplicates(number: int, deliveries: int) -> str:
 def _seen(**against: Sequence[str]) -> tuple[str, ...]:
     """Return one phrase for each kind of finding: how many, and the first few of them."""
     return tuple(
-        f"{kind}: {len(found)} ({', '.join(found[:_NAMED])}{', ...' if len(found) > _NAMED else ''})"
+        f"{kind}: {len(found)} ({', '.join(map(_printable, found[:_NAMED]))}{', ...' if len(found) > _NAMED else ''})"
         for kind, found in against.items()
         if found
     )
+
+
+def _printable(name: str) -> str:
+    """Return `name` with half a surrogate pair, which JSON can hold and no terminal can be sent, spelt out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.local.demo.account import account_of
 from dynamodb_outbox.local.demo.promises import promises
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dynamodb_outbox.local.demo.account import Account, LaneFigures
+    from dynamodb_outbox.local.demo.account import Account, LaneFigures, OutboxFigures
     from dynamodb_outbox.local.demo.evidence import Evidence
     from dynamodb_outbox.local.demo.promises import Promise
 
@@ -24,11 +25,16 @@ COLUMNS = ("", "outbox", "write, then publish", "publish, then write")
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome: the figures by name, the promises, and the rows of the table."""
+    """The outcome: the figures by name, the promises, and the rows of the table.
+
+    `unshown` says what was planned and did not happen, one phrase each: nothing was seen against a promise, and yet it
+    was not put to the test that the demo announced.
+    """
 
     figures: Mapping[str, Any]
     promises: tuple[Promise, ...]
     table: tuple[tuple[str, str, str, str], ...]
+    unshown: tuple[str, ...] = ()
 
     @property
     def kept(self) -> bool:
@@ -44,12 +50,19 @@ def report_of(evidence: Evidence) -> Report:
     """Draw up the account of `evidence` and judge it."""
     account = account_of(evidence)
     run = {"seconds": evidence.run.get("seconds"), "seed": evidence.schedule.seed}
-    return Report(_figures(account) | run | _dual_write(account), promises(account), _table(account))
+    figures = _figures(account) | run | _dual_write(account)
+    return Report(figures, promises(account), _table(account), _unshown(account.outbox))
 
 
 def percentile(values: Sequence[int], share: float) -> int | None:
     """Return the smallest of the ascending `values` that is not below `share` of them; None when there are none."""
     return values[max(0, ceil(share * len(values)) - 1)] if values else None
+
+
+def _unshown(own: OutboxFigures) -> tuple[str, ...]:
+    if own.relay_kills >= own.kills_planned:
+        return ()
+    return (f"{own.relay_kills} of {counted(own.kills_planned, 'planned relay kill')} happened",)
 
 
 def _figures(account: Account) -> dict[str, Any]:

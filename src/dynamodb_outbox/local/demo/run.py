@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dynamodb_outbox.local.demo.conductor import Conductor
 from dynamodb_outbox.local.demo.dual_write import DualWriter
-from dynamodb_outbox.local.demo.functions import check_functions
+from dynamodb_outbox.local.demo.functions import check_again, check_functions
 from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
 from dynamodb_outbox.local.demo.patience import Patience
 from dynamodb_outbox.local.demo.progress import Progress
@@ -46,14 +46,15 @@ _DUAL_ATTEMPTS = 3  # what botocore's `standard` mode makes by default
 def run(settings: Settings, observe: Observer) -> Evidence:
     """Run one demo and return its evidence; no process and no file of it is left.
 
-    Raises OrdersOutOfRange and CustomersOutOfRange, FunctionUnusable before anything is started, and what keeps a demo
-    from running: EngineError (extra missing, port taken, engine died), ChildDied, DemoFailed, TimeoutError.
+    Raises OrdersOutOfRange and CustomersOutOfRange, FunctionUnusable before any order is submitted, and what keeps
+    a demo from running: EngineError (extra missing, port taken, engine died), ChildDied, DemoFailed, TimeoutError.
     KeyboardInterrupt passes through.
     """
     started = time.monotonic()
     schedule = plan(settings.orders, settings.seed, customers=settings.customers, rejected=settings.rejected)
-    check_functions(settings)
+    undecided = check_functions(settings)
     with World(settings, schedule) as world, world.explained():
+        check_again(settings, undecided, {"relay": world.buses["outbox"].control.url, "consumer": world.engine.url})
         demo = _Demo(settings, schedule, world, observe, started)
         try:
             demo.calm()

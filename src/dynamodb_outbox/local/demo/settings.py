@@ -18,7 +18,7 @@ class Settings:
     port                  of the engine; 0 takes a free one
     relay, consumer       the functions, `module:attribute`, importable from the current directory or PYTHONPATH. They
                           find ORDERS_BUS and ORDERS_TABLE, or BILLING_TABLE, in their environment; AWS, where they
-                          find it there, answers when they are invoked, and not yet when they are imported
+                          find it there, may be called when they are imported, too
     drain_s               how long to wait at the end for what is still on its way, in seconds
     """
 
