@@ -380,7 +380,7 @@ class PayloadNotLoaded(PayloadError):
     """The data of an event is in an object and has not been fetched. The inbox fetches it; a relay never does."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri, "is not loaded; an Inbox(..., claim_check=ClaimCheck(bucket)) fetches and verifies it.")
+        super().__init__(uri, "it is not loaded; an Inbox(..., claim_check=ClaimCheck(bucket)) fetches it.")
 
 
 class PayloadMissing(PayloadError):

@@ -121,9 +121,7 @@ class ClaimCheck:
                 raise PayloadMissing(reference.uri) from error
             raise PayloadUnavailable(reference.uri, str(said(error)), retryable=may_pass(error)) from error
         if len(content) > most:
-            reason = (
-                f"has more than the {most:,} bytes that this ClaimCheck takes. Raise max_bytes if it may be so large."
-            )
+            reason = f"it has more than the {most:,} bytes that this ClaimCheck takes. Raise max_bytes if it may."
             raise PayloadUnavailable(reference.uri, reason)
         return content
 

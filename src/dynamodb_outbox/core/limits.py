@@ -1,7 +1,7 @@
 """AWS's numbers, as data, each with its source. Nothing else in the code states one of them.
 
 Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, LDG
-Lambda developer guide. What is "ours" leaves room below a number of AWS's.
+Lambda developer guide, S3G S3 user guide. What is "ours" leaves room below a number of AWS's.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a bat
 
 # --- S3 ---------------------------------------------------------------------------------------------------------------
 
-S3_PUT_BYTES = 5 * 1024**3  # [S3 user guide, "uploading objects"] of one PutObject
+S3_PUT_BYTES = 5 * 1024**3  # [S3G] of one PutObject
 
 # --- EventBridge ------------------------------------------------------------------------------------------------------
 

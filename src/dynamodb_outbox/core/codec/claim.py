@@ -65,7 +65,7 @@ class ClaimRule:
         start = f"{_SCHEME}{self.bucket}/"
         key = reference.uri[len(start) :]
         if not reference.uri.startswith(start) or not key.startswith(self.prefix) or key == self.prefix:
-            reason = f"is not under {start}{self.prefix}, where this claim check looks; no other place is read."
+            reason = f"it is not under {start}{self.prefix}, where this claim check looks; no other place is read."
             raise PayloadUnavailable(reference.uri, reason)
         return key
 
@@ -74,13 +74,13 @@ def verified(event: Event, reference: DataRef, content: bytes) -> Event:
     """Return the event with the data that was fetched for it. Raises PayloadAltered when it is not what was stored."""
     found = hashlib.sha256(content).hexdigest()
     if found != reference.sha256:
-        raise PayloadAltered(reference.uri, f"has the SHA-256 {found}, and the event says {reference.sha256[:64]}.")
+        raise PayloadAltered(reference.uri, f"its SHA-256 is {found}, and the event says {reference.sha256[:64]}.")
     try:
         payload = content.decode("utf-8")
     except UnicodeDecodeError:
-        raise PayloadAltered(reference.uri, "is not UTF-8, though its SHA-256 is the event's.") from None
+        raise PayloadAltered(reference.uri, "it is not UTF-8, though its SHA-256 is the event's.") from None
     if not is_json(payload):
-        raise PayloadAltered(reference.uri, "is not one JSON value, though its SHA-256 is the event's.")
+        raise PayloadAltered(reference.uri, "it is not one JSON value, though its SHA-256 is the event's.")
     return replace(event, payload=payload)
 
 
