@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import logging
@@ -123,6 +124,26 @@ def test_compressed_records_are_relayed_as_plain_text(engine: Account, compressi
     assert len(messages) == 4
     assert shop.inbox.lambda_handler({"Records": messages}) == {"batchItemFailures": []}
     assert sorted(map(json.dumps, shop.seen)) == sorted(map(json.dumps, [small, small, BIG, {"n": 1}]))
+
+
+def test_a_relay_without_the_extra_publishes_later(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its invocation fails, so that the stream delivers again; nothing is parked, and with the extra it goes on."""
+    shop = Shop(engine, compression="zstd")
+    shop.write({"text": "abc" * 1_000})
+    real = builtins.__import__
+
+    def missing(name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "zstandard":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "__import__", missing)
+        with pytest.raises(ConfigurationError, match="zstd"):
+            shop.relayed()
+    (record,) = (item for item in shop.dynamodb.scan(TableName="shop")["Items"] if "ob_v" in item)
+    assert record["state"] == {"S": "pending"}
+    assert len(shop.relayed()) == 1
 
 
 def test_a_bucket_that_is_missing_commits_nothing(engine: Account) -> None:

@@ -6,6 +6,7 @@ import base64
 import builtins
 import gzip
 import json
+import tracemalloc
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,20 @@ def test_a_zstd_frame_without_a_size_is_held_to_the_bound() -> None:
     for size in (MOST + 1, MOST + 2, 100 * MOST):
         with pytest.raises(CompressionFault, match=r"1,000 bytes"):
             decompress(packer.compress(b"x" * size), "zstd", MOST)
+
+
+@encodings
+def test_a_bomb_is_not_unpacked(encoding: Encoding) -> None:
+    """A few kilobytes that stand for 30 MB take no memory beyond the bound before they are refused."""
+    content = compress("x" * 30_000_000, encoding)
+    assert len(content) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(CompressionFault, match="more than"):
+            decompress(content, encoding, MOST)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @encodings
