@@ -307,7 +307,7 @@ class _Run:
         if isinstance(command, Publish):
             self._submit(self._publish, command, PublishDone(command.batch, _LOST))
         elif isinstance(command, Park):
-            self._submit(self._park, command, ParkDone(command.entry, parked=False))
+            self._submit(self._park, command, ParkDone(command.entry, parked=False, lost=True))
         elif isinstance(command, Settle):
             self._submit(self._settle, command, SettleDone(command.records))
 
@@ -349,7 +349,7 @@ class _Run:
             _log.error("an event of record %s was parked: %s", one.sequence_number, fault)
         else:
             _log.info("record %s has been parked or settled before: %s", one.sequence_number, fault)
-        return ParkDone(command.entry, parked=parked.failure is None, new=parked.new)
+        return ParkDone(command.entry, parked=parked.failure is None, new=parked.new, lost=parked.lost)
 
     def _settle(self, command: Settle) -> Fact:
         images = [self._batch.selected[record].image for record in command.records]

@@ -119,17 +119,21 @@ class Simulation:
                 self._remember(number, outcome.fault)
         return self.feed(PublishDone(publish.batch, outcome))
 
-    def finish_park(self, park: Park, *, parked: bool, new: bool = True) -> list[Command]:
-        """Let a park succeed or fail, or find the record parked already."""
+    def finish_park(self, park: Park, *, parked: bool, new: bool = True, lost: bool = False) -> list[Command]:
+        """Let a park succeed, find the record parked already, be turned away, or lose its answer."""
         self.parks.remove(park)
         if parked:
             self.parked |= set(park.refused) - self.frozen
         else:
             self.frozen |= set(park.refused) - self.parked
-        at, self.charged[park.record] = self.charged[park.record], None
-        if parked and not new and at is not None:
-            self.park_times.remove(at)
-        return self.feed(ParkDone(park.entry, parked, new))
+        at = self.charged[park.record]
+        if at is not None:
+            self.charged[park.record] = None
+            if not parked and not lost:
+                del self.charged[park.record]
+            if (parked and not new) or (not parked and not lost):
+                self.park_times.remove(at)
+        return self.feed(ParkDone(park.entry, parked, new, lost))
 
     def finish_settle(self, settle: Settle, again: tuple[int, ...] = ()) -> list[Command]:
         """Let a settle call end."""

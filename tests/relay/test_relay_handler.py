@@ -12,7 +12,7 @@ import pytest
 from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
 from dynamodb_outbox.core.limits import SinkLimits
-from dynamodb_outbox.core.record.moves import Settled
+from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
 from dynamodb_outbox.publisher import Relay
@@ -424,6 +424,22 @@ def test_the_table_must_be_known() -> None:
         with pytest.raises(ConfigurationError, match="table="):
             relay(Bus()).lambda_handler({"Records": records}, Context())
     assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
+
+
+@pytest.mark.parametrize(("answer", "kept"), [(Parked(failure="x"), 0), (Parked(failure="x", lost=True), 1), (None, 1)])
+def test_a_park_that_is_turned_away_costs_nothing_and_a_lost_one_its_unit(answer: Parked | None, kept: int) -> None:
+    """What raises anything at all (None) counts as lost."""
+
+    class Failing(Table):
+        def park(self, table: str, image: Any, parking: Any) -> Parked:
+            super().park(table, image, parking)
+            if answer is None:
+                raise RuntimeError("anything")
+            return answer
+
+    made = relay(Bus(), Failing())
+    assert failures(made.lambda_handler({"Records": [row(1, payload={"S": "{"})]}, Context())) == ["1"]
+    assert len(made._recent_parks) == kept
 
 
 def test_the_park_budget_spans_invocations() -> None:

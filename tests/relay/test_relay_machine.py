@@ -188,8 +188,30 @@ def test_a_lost_answer_of_a_park_keeps_its_unit() -> None:
     """The record may be parked."""
     simulation = Simulation([Entry(0, "a", 1, CONTENT)], TEN)
     simulation.start()
+    simulation.finish_park(simulation.parks[0], parked=False, lost=True)
+    assert simulation.done == Done(0)
+    assert simulation.machine.recent_parks == (0,)
+
+
+def test_a_park_that_is_turned_away_gives_its_unit_back() -> None:
+    """Nothing was parked: a table in trouble for seconds does not hold one poisoned record for the whole window."""
+    simulation = Simulation([Entry(0, "a", 1, CONTENT)], TEN)
+    simulation.start()
     simulation.finish_park(simulation.parks[0], parked=False)
     assert simulation.done == Done(0)
+    assert simulation.machine.recent_parks == ()
+
+
+def test_after_a_park_that_is_turned_away_the_next_of_its_record_takes_a_unit() -> None:
+    """The record is not parked yet, so a park that follows makes it a newly parked one."""
+    simulation = Simulation([Entry(0, "a", 1), Entry(0, "b", 1)], TEN)
+    simulation.start()
+    simulation.finish_publish(simulation.publishes[0], RequestFailed(CONTENT))
+    simulation.finish_publish(simulation.publishes[0], RequestFailed(CONTENT))
+    simulation.finish_publish(simulation.publishes[0], RequestFailed(CONTENT))
+    simulation.finish_park(simulation.parks[0], parked=False)
+    assert simulation.machine.recent_parks == (0,)
+    simulation.finish_park(simulation.parks[0], parked=True)
     assert simulation.machine.recent_parks == (0,)
 
 

@@ -96,10 +96,11 @@ class RelayModel(RuleBasedStateMachine):
         self.simulation.finish_publish(publish, Answered((None,) * length))
 
     @precondition(lambda self: self.simulation.parks)
-    @rule(data=st.data(), parked=st.booleans(), new=st.booleans())
-    def end_park(self, data: st.DataObject, parked: bool, new: bool) -> None:
-        """Store a record as parked, or perhaps not, or find it so."""
-        self.simulation.finish_park(data.draw(st.sampled_from(self.simulation.parks)), parked=parked, new=new)
+    @rule(data=st.data(), parked=st.booleans(), new=st.booleans(), lost=st.booleans())
+    def end_park(self, data: st.DataObject, parked: bool, new: bool, lost: bool) -> None:
+        """Store a record as parked, or find it so, or be turned away, or lose the answer."""
+        park = data.draw(st.sampled_from(self.simulation.parks))
+        self.simulation.finish_park(park, parked=parked, new=new, lost=lost)
 
     @precondition(lambda self: self.simulation.settles)
     @rule(data=st.data())
@@ -174,7 +175,7 @@ def run_at_random(seed: int, hits: Counter[tuple[State, Cause]]) -> Simulation:
             simulation.now_ms += rng.randint(0, 60)
             simulation.finish_publish(publish, random_outcome(rng, publish))
         elif simulation.parks:
-            simulation.finish_park(rng.choice(simulation.parks), parked=rng.random() < 0.9)
+            simulation.finish_park(rng.choice(simulation.parks), parked=rng.random() < 0.9, lost=rng.random() < 0.5)
         elif simulation.settles:
             settle = rng.choice(simulation.settles)
             simulation.finish_settle(settle, settle.records[: rng.choice((0, 0, 1))])

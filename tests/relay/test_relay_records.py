@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
@@ -237,6 +238,76 @@ def test_a_park_takes_back_no_column_that_a_row_got_since(shop: Shop) -> None:
     assert (shop.get(1) or {})["note"] == {"S": "new"}
 
 
+@pytest.mark.parametrize("state", [{"S": "pending"}, {"S": "PENDING"}, {"NULL": True}, {"L": [{"N": "1"}]}, None])
+@pytest.mark.parametrize("make", [row, pending])
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_record_with_any_state_that_counts_as_pending_is_parked(
+    shop: Shop, make: Any, state: dict[str, Any] | None, seen: bool
+) -> None:
+    """Whatever somebody wrote there, before the record was delivered or since: it must not stop the shard."""
+    name = "ob_state" if make is row else "state"
+    stored = {column: value for column, value in make(1).items() if column != name} | ({name: state} if state else {})
+    shop.put(stored | {"note": {"S": "new"}})
+    assert shop.states.park("shop", stored if seen else make(1), WHY) == Parked(new=True)
+    found = shop.get(1) or {}
+    assert found[name] == {"S": "parked"}
+    assert found["ob_pending"] == {"S": "parked"}
+    if make is row:  # the other is written as a whole
+        assert found["note"] == {"S": "new"}
+    assert shop.states.park("shop", stored if seen else make(1), WHY) == Parked()
+    assert shop.index("parked") == ["OUTBOX#1"]
+
+
+def test_a_row_that_became_a_record_of_ours_is_parked_as_one(shop: Shop) -> None:
+    """What is there says where its state is, the image does not; more events of it are added there too."""
+    shop.put(pending(1) | {"state": {"S": "x"}})
+    assert shop.states.park("shop", row(1), Parking("Bad", "never", NOW_MS, (1,))) == Parked(new=True)
+    assert shop.states.park("shop", row(1), Parking("Bad", "never", NOW_MS, (2,))) == Parked()
+    found = shop.get(1) or {}
+    assert found["state"] == {"S": "parked"}
+    assert "ob_state" not in found
+    assert set(found["parked_events"]["NS"]) == {"1", "2"}
+
+
+def full(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item with a payload that leaves it no room for the marks of a parked record."""
+    used = sum(len(name) + len(next(iter(value.values()))) for name, value in (item | {"payload": {"S": ""}}).items())
+    return item | {"payload": {"S": "x" * (409_600 - used - 100)}}
+
+
+@pytest.mark.parametrize("state", ["published", "discarded", "parked"])
+@pytest.mark.parametrize("make", [row, pending])
+def test_a_record_without_room_that_is_done_is_left_as_it_is(shop: Shop, make: Any, state: str) -> None:
+    """Delivered again and refused now: it keeps its TTL, and nothing is made to stand for it."""
+    image = full(make(1))
+    done = image | {"ob_state" if make is row else "state": {"S": state}, "expires_at": {"N": "1900000000"}}
+    shop.put(done)
+    assert shop.states.park("shop", image, WHY) == Parked()
+    assert shop.get(1) == done
+    assert shop.index("parked") == []
+
+
+@pytest.mark.parametrize("state", [{}, {"ob_state": {"S": "parked"}, "ob_pending": {"S": "parked"}}])
+def test_a_row_of_somebody_under_the_key_of_what_stands_for_a_record_is_not_taken_for_it(
+    shop: Shop, state: dict[str, Any]
+) -> None:
+    """Another key is used then, the same each time, also when the first is free again."""
+    image = full(row(1))
+    theirs = row(1, sk={"S": "OUTBOX#1#parked"}, at={"N": "1"}, **state)
+    shop.put(image, theirs)
+    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (1,))) == Parked(new=True)
+    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (2,))) == Parked()
+    key = {"pk": theirs["pk"], "sk": theirs["sk"]}
+    assert shop.client.get_item(TableName="shop", Key=key)["Item"] == theirs
+    shop.client.delete_item(TableName="shop", Key=key)
+    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (1, 2))) == Parked()
+    (sort_key,) = shop.index("parked")
+    key["sk"] = {"S": sort_key}
+    apart = shop.client.get_item(TableName="shop", Key=key)["Item"]
+    assert apart["parked_sk"] == {"S": "OUTBOX#1"}
+    assert set(apart["parked_events"]["NS"]) == {"1", "2"}
+
+
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("make", [row, pending])
 def test_a_record_without_room_is_parked_apart(shop: Shop, make: Any, there: bool) -> None:
@@ -446,12 +517,15 @@ def test_the_client_of_a_resource_is_refused() -> None:
 
 def test_more_events_of_a_record_that_is_parked_apart_are_added_there(offline: Any) -> None:
     """The item that stands for it may be redriven in between: then nothing is left to do."""
-    apart = {"ob_v": {"N": "1"}, "state": {"S": "parked"}, "parked_events": {"NS": ["1"]}}
+    key = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1#parked"}}
+    marks = {"state": {"S": "parked"}, "parked_events": {"NS": ["1"]}}
+    apart = {**key, **marks, "ob_v": {"N": "1"}, "parked_sk": {"S": "OUTBOX#1"}}
     why = Parking("Bad", "never", NOW_MS, (2,))
     for answers, expected in (((True,), Parked()), ((False, True), Parked())):
         with Stubber(offline) as stub:
             stub.add_client_error("put_item", "ValidationException", "Item size has exceeded the maximum allowed size")
             for added in answers:
+                stub.add_response("get_item", {"Item": pending(1)})
                 stub.add_response("get_item", {"Item": apart})
                 if added:
                     stub.add_response("update_item", {})
@@ -467,9 +541,69 @@ def test_a_record_that_cannot_be_parked_apart_either_has_failed(offline: Any) ->
         with Stubber(offline) as stub:
             stub.add_client_error("put_item", "ValidationException", "Item size")
             for _ in range(1 if last == "ValidationException" else 3):
+                stub.add_response("get_item", {"Item": pending(1)})
+                stub.add_response("get_item", {})
                 stub.add_response("get_item", {})
                 stub.add_response("update_item", {})
                 stub.add_client_error("put_item", last, modeled_fields={"Item": pending(1)} if last[0] == "C" else None)
             parked = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
         assert parked.failure is not None
         assert parked.failure.startswith(("ValidationException", "the record kept changing"))
+
+
+def test_a_record_that_is_published_before_it_is_parked_apart_keeps_its_ttl(offline: Any) -> None:
+    """The TTL is taken from the record that was seen; one that changed is looked at again."""
+    with Stubber(offline) as stub:
+        stub.add_client_error("put_item", "ValidationException", "Item size")
+        stub.add_response("get_item", {"Item": pending(1)})
+        stub.add_response("get_item", {})
+        stub.add_response("get_item", {})
+        refuse(stub, "update_item")
+        stub.add_response("get_item", {"Item": pending(1) | {"state": {"S": "published"}}})
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
+        stub.assert_no_pending_responses()
+
+
+def test_a_record_with_no_key_left_for_what_stands_for_it_has_failed(offline: Any) -> None:
+    """Nothing of somebody else's is overwritten, or taken for it."""
+    with Stubber(offline) as stub:
+        stub.add_client_error("put_item", "ValidationException", "Item size")
+        stub.add_response("get_item", {"Item": pending(1)})
+        stub.add_response("get_item", {"Item": row(7, parked_sk={"S": "OUTBOX#1"})})
+        stub.add_response("get_item", {"Item": row(8)})
+        parked = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
+    assert str(parked.failure).startswith("both keys")
+    assert not parked.lost
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "lost"),
+    [
+        ("ThrottlingException", 400, False),
+        ("ThrottlingException", 503, False),
+        ("ProvisionedThroughputExceededException", 400, False),
+        ("TransactionConflictException", 400, False),
+        ("AccessDeniedException", 400, False),
+        ("RequestTimeout", 408, True),
+        ("InternalServerError", 500, True),
+        ("InternalServerError", 400, True),
+        ("SomethingNew", 502, True),
+    ],
+)
+def test_a_failed_park_says_whether_the_record_may_be_parked(offline: Any, code: str, status: int, lost: bool) -> None:
+    """One that was turned away is not, and costs nothing of the park limit."""
+    with Stubber(offline) as stub:
+        stub.add_client_error("put_item", code, "said", status)
+        parked = DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY)
+    assert parked == Parked(failure=f"{code}: said", lost=lost)
+
+
+def test_a_park_that_reached_nobody_is_not_lost_and_one_without_an_answer_is(offline: Any) -> None:
+    """A connection that never came about carried nothing."""
+    assert not DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY).lost
+
+    def cut_off(**_: Any) -> None:
+        raise ReadTimeoutError(endpoint_url="http://127.0.0.1:1")
+
+    offline.meta.events.register("before-send.dynamodb.PutItem", cut_off)
+    assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY).lost

@@ -10,14 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
-from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
-from dynamodb_outbox.core.record import moves, schema
+from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
+from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
-from dynamodb_outbox.sdk.errors import TRANSPORT, Said, may_pass, said
+from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,7 @@ _INVALID = "ValidationException"
 """Of a park: the record with its marks is no item that the table could hold. Trying again would stop the shard."""
 
 _CHANGING = moves.Parked(failure="the record kept changing")
+_TAKEN = moves.Parked(failure="both keys of the item that would stand for the record are taken")
 _ATTEMPTS = 2
 _PARK_TURNS = 3
 _FAILS = (*TRANSPORT, ConfigurationError)
@@ -103,11 +104,11 @@ class DynamoRecordStates:
             return self._park(table, image, parking)
         except _FAILS as error:
             if not _is_refused(error, _INVALID):
-                return moves.Parked(failure=self._why(error, table))
+                return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
         try:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
-            return moves.Parked(failure=self._why(error, table))
+            return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
 
     def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
@@ -129,29 +130,50 @@ class DynamoRecordStates:
             if needs_no_parking(found, parking.positions):
                 return moves.Parked()
             if state_of(found) == PARKED:
-                if self._update(moves.park_more(table, image, self._layout, parking)):
+                if self._update(moves.park_more(table, found, self._layout, parking)):
                     return moves.Parked()
-            elif schema.SCHEMA not in image and self._update(moves.park_there(table, image, self._layout, parking)):
+            elif found and self._update(moves.park_there(table, found, self._layout, parking)):
                 return moves.Parked(new=True)
         return _CHANGING
 
     def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
-        key = moves.apart_key(image, self._layout)
         for _ in range(_PARK_TURNS):
-            found = self._read(table, key)
-            if found and needs_no_parking(found, parking.positions):
+            found = self._read(table, image)
+            if needs_no_parking(found, parking.positions):
                 return moves.Parked()
-            if found:
-                standing_in = {schema.SCHEMA: found.get(schema.SCHEMA, {"N": "1"}), **key}
-                if self._update(moves.park_more(table, standing_in, self._layout, parking)):
+            key, apart = self._read_apart(table, image)
+            if apart and needs_no_parking(apart, parking.positions):
+                return moves.Parked()
+            if apart:
+                if self._update(moves.park_more(table, apart, self._layout, parking)):
                     return moves.Parked()
                 continue
+            if key is None:
+                return _TAKEN
             # The record first: what stands for it means nothing without it.
-            if not self._update(moves.without_ttl(table, image, self._layout)):
-                self._put(moves.restore(table, image, self._layout))
-            if self._put(moves.park_apart(table, image, self._layout, parking)) is None:
+            if (
+                self._is_kept(table, image, found)
+                and self._put(moves.park_apart(table, key, image, self._layout, parking)) is None
+            ):
                 return moves.Parked(new=True)
         return _CHANGING
+
+    def _read_apart(self, table: str, image: WireItem) -> tuple[WireItem | None, WireItem]:
+        """Return the item that stands for a record, or else (the item empty) the key that it would get, if any."""
+        free = None
+        for key in moves.apart_keys(image, self._layout):
+            found = self._read(table, key)
+            if moves.stands_for(found, image, self._layout):
+                return key, found
+            if not found and free is None:
+                free = key
+        return free, {}
+
+    def _is_kept(self, table: str, image: WireItem, found: WireItem) -> bool:
+        """Let a record have no TTL, or be there again; return False when it is no longer as it was found."""
+        if found:
+            return self._update(moves.without_ttl(table, found, self._layout))
+        return self._put(moves.restore(table, image, self._layout)) is None
 
     def _put(self, request: Mapping[str, Any]) -> WireItem | None:
         """Write an item; return what is there instead when that was not as expected."""
@@ -180,6 +202,18 @@ class DynamoRecordStates:
 
 def _is_refused(error: Exception, code: str) -> bool:
     return isinstance(error, ClientError) and said(error).code == code
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether a failed park may have been stored, by the last attempt of its request: no answer says that it was not.
+
+    Of earlier attempts nothing is said; most often they met the same trouble.
+    """
+    if isinstance(error, ClientError):
+        code, _, status = said(error)
+        turned_away = code in THROTTLING or code in CONFLICTS or status < SERVER_ERROR
+        return code in UNFINISHED or code in SERVER_TROUBLE or not turned_away
+    return not isinstance(error, (*NEVER_SENT, ConfigurationError, ConnectTimeoutError, EndpointConnectionError))
 
 
 def _own_config(timeout_s: float) -> Config:

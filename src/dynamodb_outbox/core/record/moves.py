@@ -4,7 +4,8 @@ Settling many records is a batch of PartiQL statements, each with its own condit
 both conditional per item and batched without being a transaction. An UPDATE of PartiQL never creates an item.
 
 Parking writes a record of ours as a whole, whether it is still there or not. A hand-written one is written as a whole
-only when it is gone; one that is there gets our attributes added, for its other columns are its writer's to change.
+only when it is gone; one that is there gets our attributes added, for its other columns are its writer's to change. So
+does a record of ours whose state is not that of the image, and none of the later ones: somebody wrote into it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
     "Parked",
     "Parking",
     "Settled",
-    "apart_key",
+    "apart_keys",
     "park",
     "park_apart",
     "park_more",
@@ -43,6 +44,7 @@ __all__ = [
     "read",
     "restore",
     "settle",
+    "stands_for",
     "without_ttl",
 ]
 
@@ -72,11 +74,13 @@ class Parking:
 class Parked:
     """What a park came to: `new` when this call parked the record, `failure` when it is perhaps not parked, and why.
 
-    Neither: it was parked already, or published or discarded meanwhile.
+    Neither: it was parked already, or published or discarded meanwhile. `lost` goes with a failure: no answer says
+    that this call did not park the record.
     """
 
     new: bool = False
     failure: str | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,28 +136,48 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
     }
 
 
-def park_there(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
-    """Return the arguments of UpdateItem that park a record that is there and has no state yet."""
-    marks = _marks(image, layout, parking)
-    names = {f"#{i}": name for i, name in enumerate(marks)}
-    names |= {"#pk": layout.pk, "#ttl": layout.ttl, "#state": schema.state_name(image)}
+def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that park a record found pending, if its state is still what was found.
+
+    Anything but one of the later states counts as pending, and so may be there as the state.
+    """
+    moved(found, PARKED)
+    marks = _marks(found, layout, parking)
+    condition, names, values = _as_found(found, layout)
     return {
         "TableName": table,
-        "Key": _key(image, layout),
+        "Key": _key(found, layout),
         "UpdateExpression": "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(marks))) + " REMOVE #ttl",
-        "ConditionExpression": "attribute_exists(#pk) AND attribute_not_exists(#state)",
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": {f":{i}": value for i, value in enumerate(marks.values())},
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names | {"#ttl": layout.ttl} | {f"#{i}": name for i, name in enumerate(marks)},
+        "ExpressionAttributeValues": values | {f":{i}": value for i, value in enumerate(marks.values())},
     }
+
+
+def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
+    """Return the condition that an item is there in the state found, the names and the values of it."""
+    name = schema.state_name(found)
+    names = {"#pk": layout.pk, "#state": name}
+    if name not in found:
+        return "attribute_exists(#pk) AND attribute_not_exists(#state)", names, {}
+    return "attribute_exists(#pk) AND #state = :found", names, {":found": found[name]}
 
 
 # --- a record to which nothing can be added ---
 
 
-def apart_key(image: WireItem, layout: Layout) -> WireItem:
-    """Return the key of the item that stands for a record which is parked apart."""
-    sort_key = schema.apart_sort_key(str(image[layout.sk]["S"]), layout.prefix)
-    return {layout.pk: image[layout.pk], layout.sk: {"S": sort_key}}
+def apart_keys(image: WireItem, layout: Layout) -> tuple[WireItem, ...]:
+    """Return the keys, first choice first, of the item that stands for a record which is parked apart.
+
+    The first may be the key of somebody's own item: `stands_for` tells.
+    """
+    sort_keys = schema.apart_sort_keys(str(image[layout.sk]["S"]), layout.prefix)
+    return tuple({layout.pk: image[layout.pk], layout.sk: {"S": sort_key}} for sort_key in sort_keys)
+
+
+def stands_for(found: WireItem, image: WireItem, layout: Layout) -> bool:
+    """Whether the item found under one of the `apart_keys` of a record is the one that stands for it."""
+    return schema.SCHEMA in found and found.get(schema.PARKED_SK) == image[layout.sk]
 
 
 def read(table: str, key: WireItem, layout: Layout) -> dict[str, Any]:
@@ -161,10 +185,10 @@ def read(table: str, key: WireItem, layout: Layout) -> dict[str, Any]:
     return {"TableName": table, "Key": _key(key, layout), "ConsistentRead": True}
 
 
-def park_apart(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
-    """Return the arguments of PutItem that write the item which stands for a parked record, unless it is there."""
+def park_apart(table: str, key: WireItem, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of PutItem that write, under `key`, what stands for a parked record, if nothing is there."""
     item = {
-        **apart_key(image, layout),
+        **key,
         schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
         schema.PARKED_SK: image[layout.sk],
         schema.ID: {"S": _id(image, layout)},
@@ -176,15 +200,17 @@ def park_apart(table: str, image: WireItem, layout: Layout, parking: Parking) ->
     return _put_if_absent(table, item, layout)
 
 
-def without_ttl(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:
-    """Return the arguments of UpdateItem that take the TTL from a record, if the record is there."""
-    return {
+def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that take the TTL from a record, if its state is still what was found."""
+    condition, names, values = _as_found(found, layout)
+    request = {
         "TableName": table,
-        "Key": _key(image, layout),
+        "Key": _key(found, layout),
         "UpdateExpression": "REMOVE #ttl",
-        "ConditionExpression": "attribute_exists(#pk)",
-        "ExpressionAttributeNames": {"#pk": layout.pk, "#ttl": layout.ttl},
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names | {"#ttl": layout.ttl},
     }
+    return request | ({"ExpressionAttributeValues": values} if values else {})  # an empty one is refused
 
 
 def restore(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:

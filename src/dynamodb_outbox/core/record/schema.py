@@ -58,7 +58,8 @@ such a record are its writer's own: they are neither read nor changed. Names tha
 
 A record to which nothing can be added, since it is as large as an item may be, is parked apart: a small item, under
 the same partition key, says what would have been written into the record, which stays as it is (less its TTL). Its
-sort key is the record's + `#parked`, or prefix + SHA-256 (hex) of the record's + `#parked` where that is too long.
+sort key is the record's + `#parked`, or prefix + SHA-256 (hex) of the record's + `#parked` where that is too long or
+the key of an item that does not stand for the record: `parked_sk` tells.
 
     parked_sk    S     sort key of the record that this one stands for
     ob_v, id, key, at, state, ob_pending     as in a parked record; parked_at and others: see core/record/states.py
@@ -120,7 +121,7 @@ __all__ = [
     "TX",
     "TYPE",
     "VERSIONS",
-    "apart_sort_key",
+    "apart_sort_keys",
     "id_by_hand",
     "index_shard",
     "state_name",
@@ -182,12 +183,11 @@ def id_by_hand(partition: str, suffix: str) -> str:
     return both if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
 
 
-def apart_sort_key(sort_key: str, prefix: str) -> str:
-    """Return the sort key of the item that stands for a parked record to which nothing can be added."""
+def apart_sort_keys(sort_key: str, prefix: str) -> tuple[str, ...]:
+    """Return the sort keys, first choice first, of the item that stands for a record to which nothing can be added."""
     apart = sort_key + _APART
-    if len(apart.encode("utf-8")) <= SORT_KEY_BYTES:
-        return apart
-    return prefix + hashlib.sha256(sort_key.encode("utf-8")).hexdigest() + _APART
+    hashed = prefix + hashlib.sha256(sort_key.encode("utf-8")).hexdigest() + _APART
+    return (apart, hashed) if len(apart.encode("utf-8")) <= SORT_KEY_BYTES else (hashed,)
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

@@ -93,11 +93,13 @@ class ParkDone:
     """The park of `entry` ended; `parked` is False when the record may not have been stored.
 
     `new` is False when nothing was parked that had not been before: a batch that is delivered again finds it so.
+    `lost` says, of a record that may not have been stored, that it may have been, too: no answer denies it.
     """
 
     entry: int
     parked: bool
     new: bool = True
+    lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,15 @@ What always holds, whatever the facts and in whatever order they come:
  6. A record is settled when all its events are accepted, never before, and never when one of them is parked.
  7. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
  8. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
- 9. At most `park_limit` records are newly parked within the window, the lowest waiting record first.
+ 9. At most `park_limit` records are newly parked within the window, the lowest waiting record first; one whose park
+    lost its answer counts as parked, one whose park was turned away does not.
 
 Poison never stops a stream for good. What counts against the park limit is a record that becomes parked: not a second
-event of it, and not a record that turns out to be parked already, whose unit is given back. The last unit is kept for
-the lowest record that is not done, because that one holds the checkpoint; whatever the later records use up, it has its
-turn in each window. A record that finds no unit left waits for what is under way, and is held only at the end. So each
-window moves the checkpoint beyond one poisoned record at least, also when every invocation is a new process.
+event of it, and not a record that turns out to be parked already or whose park is turned away (the table is throttled,
+say): its unit is given back. A park whose answer was lost keeps its unit, for it may be stored. The last unit is kept
+for the lowest record that is not done, because that one holds the checkpoint; whatever the later records use up, it has
+its turn in each window. A record that finds no unit left waits for what is under way, and is held only at the end. So
+each window moves the checkpoint beyond one poisoned record at least, also when every invocation is a new process.
 
 A record of several events of which one cannot pass: that one is parked (the record is stored as parked and names it),
 the others of the record are published, in order, and so is what follows of the key. The parked record is the only
@@ -228,7 +230,7 @@ class Machine:
         named = self._parking.pop(record)
         if fact.parked:
             self._stored |= named
-        self._decide_charge(record, give_back=fact.parked and not fact.new)
+        self._decide_charge(record, fact)
         for number in tuple(self._refused[record]):
             if self._state[number] is not State.PARKING:
                 continue
@@ -317,10 +319,19 @@ class Machine:
         self.recent_parks += (now_ms,)
         return True
 
-    def _decide_charge(self, record: int, *, give_back: bool) -> None:
-        """Keep or return the unit of a record: its first park says which, and a lost answer keeps it."""
-        at, self._charged[record] = self._charged[record], None
-        if give_back and at in self.recent_parks:
+    def _decide_charge(self, record: int, fact: ParkDone) -> None:
+        """Keep or return the unit of a record: the first park that is not turned away decides; a lost answer keeps it.
+
+        One that is turned away parked nothing: another park of the record takes a unit anew.
+        """
+        at = self._charged[record]
+        if at is None:
+            return
+        if fact.parked or fact.lost:
+            self._charged[record] = None
+        else:
+            del self._charged[record]
+        if not (fact.new if fact.parked else fact.lost) and at in self.recent_parks:
             first = self.recent_parks.index(at)
             self.recent_parks = self.recent_parks[:first] + self.recent_parks[first + 1 :]
 
