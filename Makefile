@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check bench clean
+.PHONY: help setup demo test lint format types layers check bench mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -54,5 +54,12 @@ check: lint types layers test ## everything that a change must pass
 bench: $(READY) ## ratios against a named rival, in the same run
 	@$(BIN)/python -m bench $(ARGS)
 
+MUTANTS ?= $(foreach module,commit.verdicts commit.machine record.states codec.values,'dynamodb_outbox.core.$(module)*')
+
+mutate: $(READY) ## change core/ on purpose and see which tests notice: docs/mutation.md (minutes; MUTANTS= chooses)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'mutmut>=3.8'
+	@$(BIN)/mutmut run --max-children 1 $(MUTANTS)
+	@$(BIN)/mutmut results
+
 clean: ## remove what the targets made
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist mutants

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dynamodb_outbox.local.engine import Engine, EngineMissing, check_installed
+from moto_engine import NOT_ON_MOTO, MotoEngine, moto_engine, moto_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Account:
     """The engine as one account sees it: nothing that another test made is here."""
 
-    engine: Engine
+    engine: Engine | MotoEngine
     account: str
 
     @property
@@ -41,9 +42,26 @@ def require_engine_extra(environment: Mapping[str, str]) -> None:
     try:
         check_installed()
     except EngineMissing as missing:
-        if environment.get("CI", "").lower() in ("", "0", "false"):
-            pytest.skip(str(missing))
-        pytest.fail(f"in CI no test may be left out: {missing}", pytrace=False)
+        _leave_out(str(missing), environment)
+
+
+def _leave_out(why: str, environment: Mapping[str, str]) -> None:
+    if environment.get("CI", "").lower() in ("", "0", "false"):
+        pytest.skip(why)
+    pytest.fail(f"in CI no test may be left out: {why}", pytrace=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs an engine, so that `-m "not engine"` leaves it out."""
+    for item in items:
+        if not {"engine", "engine_extra"}.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("engine")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the writing side's tests on both engines."""
+    if "engine" in metafunc.fixturenames and metafunc.definition.path.parent.name == "writing":
+        metafunc.parametrize("engine", ["ministack", "moto"], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +77,28 @@ def running_engine(engine_extra: None) -> Iterator[Engine]:  # noqa: ARG001 -- i
         yield engine
 
 
+@pytest.fixture(scope="session")
+def running_moto() -> Iterator[MotoEngine]:
+    """One server of the second engine for the whole run."""
+    if not moto_installed():
+        _leave_out("moto[server] is not installed: pip install -e '.[dev]'", os.environ)
+    with moto_engine() as engine:
+        yield engine
+
+
 @pytest.fixture
-def engine(running_engine: Engine) -> Account:
-    """Return the engine under an account number that no other test has (`.url`, `.account`, `.client(service)`)."""
-    running_engine.check()
+def engine(request: pytest.FixtureRequest) -> Account:
+    """Return an engine under an account number that no other test has (`.url`, `.account`, `.client(service)`)."""
     # Not from `random`: its seed is the same for every test.
-    return Account(running_engine, f"{secrets.randbelow(10**12):012d}")
+    account = f"{secrets.randbelow(10**12):012d}"
+    if getattr(request, "param", "ministack") == "ministack":
+        running: Engine = request.getfixturevalue("running_engine")
+        running.check()
+        return Account(running, account)
+    reason = NOT_ON_MOTO.get(request.function.__name__) or NOT_ON_MOTO.get(request.node.name)
+    if reason is not None:
+        pytest.skip(f"not on moto: {reason}")
+    moto: MotoEngine = request.getfixturevalue("running_moto")
+    moto.check()
+    moto.reset()  # it knows one account only
+    return Account(moto, account)

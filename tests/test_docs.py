@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
+from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.errors import ConditionFailed
+from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
 
@@ -32,8 +34,8 @@ def stream_records(engine: Account, table: str) -> list[dict[str, Any]]:
     return [record for shard in stream.shards() for record in stream.open(shard.shard_id).read().records]
 
 
-def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its three examples, as they stand: an order is placed once, its event reaches the queue, the invoice is made."""
+def configure(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients that the examples make for themselves find the engine."""
     for name, value in {
         "AWS_ENDPOINT_URL": engine.url,
         "AWS_ACCESS_KEY_ID": engine.account,
@@ -42,6 +44,11 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
         "AWS_REGION": REGION,
     }.items():
         monkeypatch.setenv(name, value)
+
+
+def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its three examples, as they stand: an order is placed once, its event reaches the queue, the invoice is made."""
+    configure(engine, monkeypatch)
     dynamodb, events, sqs = (engine.client(service) for service in ("dynamodb", "events", "sqs"))
     for table in ("shop", "billing"):
         create_table(dynamodb, table)
@@ -52,7 +59,7 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     written: dict[str, Any] = {}
     relayed: dict[str, Any] = {}
     consumed: dict[str, Any] = {}
-    write, relay, consume, _ = python_blocks(README)
+    write, relay, consume, *_ = python_blocks(README)
     exec(write, written)  # noqa: S102 -- running it is the test
     exec(relay, relayed)  # noqa: S102
     exec(consume, consumed)  # noqa: S102
@@ -75,6 +82,26 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     assert consumed["lambda_handler"](batch, None) == {"batchItemFailures": []}
     invoice = dynamodb.get_item(TableName="billing", Key={"pk": {"S": "INVOICE#1"}, "sk": {"S": "META"}})["Item"]
     assert invoice["cents"] == {"N": "500"}
+
+
+def test_the_readme_keeps_large_data_in_s3(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its example of a claim check, as it stands: data beyond all limits is written, published and consumed."""
+    configure(engine, monkeypatch)
+    dynamodb, s3 = engine.client("dynamodb"), engine.client("s3")
+    for table in ("shop", "billing"):
+        create_table(dynamodb, table)
+    s3.create_bucket(Bucket="shop-payloads")
+    large: dict[str, Any] = {}
+    exec(python_blocks(README)[3], large)  # noqa: S102 -- running it is the test
+    data = {"text": "x" * 2_000_000}
+    with large["reports"].transaction() as tx:
+        event = tx.emit("report.made", data, key="REPORT#1")
+    (record,) = dynamodb.scan(TableName="shop")["Items"]
+    (published,) = decode(record, Layout(), source="?").events
+    seen: list[Any] = []
+    large["archive"].consumer(lambda event, _: seen.append(event.data))
+    assert large["archive"].apply(published)
+    assert (seen, published.id) == ([data], event.id)
 
 
 @pytest.mark.usefixtures("engine_extra")

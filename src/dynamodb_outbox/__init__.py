@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox._version import __version__
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.adapters.s3 import ClaimCheck
     from dynamodb_outbox.consume.inbox import Inbox
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.errors import OutboxError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.publisher import Relay
 
 __all__ = [
+    "ClaimCheck",
     "Event",
     "Inbox",
     "Layout",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ClaimCheck": "adapters.s3",
     "Event": "event",
     "Inbox": "consume.inbox",
     "Layout": "layout",

@@ -40,6 +40,11 @@ __all__ = [
     "NestedTransaction",
     "NotCommitted",
     "OutboxError",
+    "PayloadAltered",
+    "PayloadError",
+    "PayloadMissing",
+    "PayloadNotLoaded",
+    "PayloadUnavailable",
     "PortTaken",
     "ReservedName",
     "StreamMissing",
@@ -49,6 +54,7 @@ __all__ = [
     "TransactionTooLarge",
     "UnconditionalPut",
     "UnhandledEvent",
+    "UploadFailed",
 ]
 
 
@@ -337,6 +343,67 @@ class UnhandledEvent(OutboxError):
             "or narrow the rule that feeds the queue: what is not handled goes back to the queue and, in the end, to "
             "its dead-letter queue."
         )
+
+
+# --- claim checks -----------------------------------------------------------------------------------------------------
+
+
+class UploadFailed(OutboxError):
+    """The data of an event could not be stored under `uri`; `reason` is what the store said.
+
+    Nothing was committed: data is stored before the transaction is sent. `commit()` may be called again on the same
+    transaction, and stores the same bytes under the same name; `retryable` says whether that can succeed by itself.
+    """
+
+    def __init__(self, uri: str, reason: str, *, retryable: bool) -> None:
+        self.uri = uri
+        self.reason = reason
+        self.retryable = retryable
+        advice = (
+            "Call commit() again."
+            if retryable
+            else "The writer needs s3:PutObject there, and kms:GenerateDataKey where a key encrypts."
+        )
+        super().__init__(f"nothing was committed: storing {uri} failed ({reason}). {advice}")
+
+
+class PayloadError(OutboxError):
+    """The data of an event cannot be had from where the event says it is, `uri`; `reason` says why."""
+
+    def __init__(self, uri: str, reason: str) -> None:
+        self.uri = uri
+        self.reason = reason
+        super().__init__(f"the data at {uri}: {reason}")
+
+
+class PayloadNotLoaded(PayloadError):
+    """The data of an event is in an object and has not been fetched. The inbox fetches it; a relay never does."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri, "it is not loaded; an Inbox(..., claim_check=ClaimCheck(bucket)) fetches it.")
+
+
+class PayloadMissing(PayloadError):
+    """There is no such object: it was deleted, or a lifecycle rule removed it before the event was consumed."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            uri,
+            "there is no such object. A lifecycle rule must keep objects for longer than queues, dead-letter queues, "
+            "parked records and replays keep their events.",
+        )
+
+
+class PayloadAltered(PayloadError):
+    """The object is not what the writer stored: its SHA-256 is another, or it is no JSON text."""
+
+
+class PayloadUnavailable(PayloadError):
+    """The data could not be fetched, or may not be. `retryable` says whether the same call may succeed later."""
+
+    def __init__(self, uri: str, reason: str, *, retryable: bool = False) -> None:
+        super().__init__(uri, reason)
+        self.retryable = retryable
 
 
 # --- programs that listen on this machine -----------------------------------------------------------------------------

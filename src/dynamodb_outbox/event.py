@@ -4,6 +4,9 @@ Its data travels as JSON text (`payload`), fixed at the moment of `emit`, so tha
 cannot change what is published, and so that no digit is lost on the way: JSON numbers with a fraction or an exponent
 come back as `Decimal`, whole ones as `int`.
 
+The data of a claim check is elsewhere: in an object, which the event refers to (`DataRef`). Who consumes through the
+inbox is given events whose data has been fetched and verified; who publishes sees the reference alone.
+
 An event is a value throughout: equal, hashed, copied and pickled by what it says. So its attributes are a mapping that
 nobody can change, not even through the dict that they came from.
 """
@@ -18,12 +21,12 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.errors import InvalidEvent
+from dynamodb_outbox.errors import InvalidEvent, PayloadNotLoaded
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator
 
-__all__ = ["Event"]
+__all__ = ["DataRef", "Event"]
 
 
 class _Attributes(Mapping[str, str]):
@@ -61,13 +64,23 @@ _NO_ATTRIBUTES = _Attributes({})
 
 
 @dataclass(frozen=True)
+class DataRef:
+    """Where the data of an event is kept: `uri` is `s3://bucket/key`, `sha256` the hash (hex) of the bytes there."""
+
+    uri: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Event:
     """One domain event.
 
     `id` is the same on every publication. `payload` is the JSON text of `data`. `key` is the ordering key (CloudEvents
     `partitionkey`); it is None on what `emit` returns until the commit resolves it. `time` is when it happened, an
     aware datetime in UTC. `attributes` are CloudEvents extension attributes: lower-case names, text values; they are
-    copied, and cannot be changed afterwards. Events are equal, and have one hash, when all of these are equal.
+    copied, and cannot be changed afterwards. `dataref` is set for an event whose data is kept in an object: it is
+    published with the reference, and `payload` is empty until the data has been fetched. Events are equal, and have one
+    hash, when all of these are equal.
 
     Raises InvalidEvent for a time without a time zone: nobody could say which moment it is.
     """
@@ -81,6 +94,7 @@ class Event:
     subject: str | None = None
     sequence: str | None = None
     attributes: Mapping[str, str] = _NO_ATTRIBUTES
+    dataref: DataRef | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
@@ -93,6 +107,9 @@ class Event:
     def data(self) -> Any:
         """The event's data: `payload` read as JSON, with `Decimal` for numbers that are not whole.
 
-        Raises ValueError when the payload is not JSON, which no event from this library's own writer is.
+        Raises PayloadNotLoaded when the data is in an object and has not been fetched; ValueError when the payload is
+        not JSON, which no event from this library's own writer is.
         """
+        if self.dataref is not None and not self.payload:
+            raise PayloadNotLoaded(self.dataref.uri)
         return json.loads(self.payload, parse_float=Decimal)

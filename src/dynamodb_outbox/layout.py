@@ -25,7 +25,7 @@ RECORD_ATTRIBUTES = frozenset(
     (
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
-        "state", "ob_state", "ob_pending", "parked_sk",
+        "state", "ob_state", "ob_pending", "parked_sk", "enc", "dataref", "datasha256",
         "parked_at", "parked_code", "parked_reason", "parked_events",
         "fingerprint", "event_ids", "versions",
     )

@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
+from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.arguments import duration, text, whole
+from dynamodb_outbox.core.codec.compression import check_encoding
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.codec.values import deserialize_item
@@ -43,6 +45,11 @@ class Outbox:
                      answer. Retries are this library's own, so a client that makes few of them is the better one
     max_event_bytes  the largest event accepted, counted as EventBridge counts an entry: source, type and CloudEvents
                      envelope in UTF-8, and 14 bytes of time. Less than 1 MB; some Regions take 256 KB, the default
+    claim_check      a ClaimCheck: the data of events that are larger than its threshold is kept in S3. It is stored
+                     before the transaction is sent, so that a record never refers to what is not there; a transaction
+                     that then does not commit leaves an object that nothing refers to
+    compression      "gzip" or "zstd" (an extra): what records store is compressed where that makes them smaller. The
+                     relay publishes plain text; limits of events count it uncompressed. Relays need the same extra
     commit_within    how long one commit() goes on over conflicts, throttling and lost answers
     clock, entropy   time and randomness; the operating system's unless given
 
@@ -58,6 +65,8 @@ class Outbox:
         layout: Layout | None = None,
         client: Any = None,
         max_event_bytes: int = 262_144,
+        claim_check: ClaimCheck | None = None,
+        compression: Literal["gzip", "zstd"] | None = None,
         commit_within: timedelta = timedelta(seconds=20),
         clock: Clock | None = None,
         entropy: Entropy | None = None,
@@ -71,6 +80,8 @@ class Outbox:
             store=DynamoStore(client),
             clock=clock or SystemClock(),
             entropy=entropy or SystemEntropy(),
+            payloads=_claim_check(claim_check, max_event_bytes),
+            compression=check_encoding(compression),
         )
         self.table = self._setting.table
         self.source = self._setting.source
@@ -125,8 +136,9 @@ class Outbox:
         attempts: the records of a second call have ids of their own. What `Transaction` does beyond that (commands,
         lost answers, versions and sequences) is up to the caller then.
 
-        A client is made for it when none was given, because the records name its Region. Raises InvalidEvent,
-        MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge, and ConfigurationError without a Region.
+        A client is made for it when none was given, because the records name its Region. With a claim check the data of
+        large events is stored before this returns. Raises InvalidEvent, MissingKey, EventTooLarge, ItemTooLarge,
+        TransactionTooLarge, UploadFailed, and ConfigurationError without a Region.
         """
         if style not in ("client", "resource"):
             raise ConfigurationError(f"Outbox.records: style is {style!r}; 'client' or 'resource' is needed.")
@@ -135,8 +147,9 @@ class Outbox:
         now_ms = setting.clock.now_ms()
         tx, *ids = (setting.new_id(now_ms) for _ in range(ids_needed(checked)))
         place = setting.place
-        puts = record_puts(checked, place, Origin(tx, now_ms, place.region), ids, setting.max_event_bytes)
+        puts, claims = record_puts(checked, place, Origin(tx, now_ms, place.region), ids, setting.max_event_bytes)
         check_limits(puts)
+        setting.keep(claims)
         return [{put.kind: _in_style(put.body, style)} for put in puts]
 
     def _transaction_under(self, guard: str, *, fingerprint: str, keep: timedelta) -> Transaction:
@@ -168,6 +181,19 @@ def _source(source: object) -> str:
     if (fault := source_fault(source)) is not None:
         raise ConfigurationError(f"Outbox(source={source!r}): {fault}")
     return text(source, _refusal("source"))
+
+
+def _claim_check(given: object, max_event_bytes: int) -> ClaimCheck | None:
+    if given is None:
+        return None
+    if not isinstance(given, ClaimCheck):
+        raise ConfigurationError(f"Outbox: claim_check is {given!r}; a ClaimCheck is needed.")
+    if given.rule.threshold_bytes > max_event_bytes:
+        raise ConfigurationError(
+            f"Outbox: claim_check has a threshold of {given.rule.threshold_bytes:,} bytes, above max_event_bytes "
+            f"({max_event_bytes:,}): events in between would be neither published nor kept."
+        )
+    return given
 
 
 def _layout(layout: object) -> Layout:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared
     from dynamodb_outbox.core.values import WireItem
-    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.event import DataRef, Event
 
-__all__ = ["Clock", "Entropy", "RecordStates", "Sink", "Store"]
+__all__ = ["Clock", "Entropy", "PayloadStore", "RecordStates", "Sink", "Store"]
 
 
 class Clock(Protocol):
@@ -67,6 +68,23 @@ class Sink(Protocol):
 
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one request and report on each; answers and the network raise nothing."""
+        ...
+
+
+class PayloadStore(Protocol):
+    """Where the data of claimed events is kept. It may be called from several threads at once."""
+
+    @property
+    def rule(self) -> ClaimRule:
+        """Which events are claimed, and how their objects are named."""
+        ...
+
+    def store(self, claim: Claim) -> None:
+        """Store the data of a claim; again, when it is there already. Raises UploadFailed."""
+        ...
+
+    def load(self, reference: DataRef) -> bytes:
+        """Return the bytes that a reference leads to, not verified. Raises PayloadMissing, PayloadUnavailable."""
         ...
 
 

@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dynamodb_outbox.arguments import Refusal
+    from dynamodb_outbox.core.codec.claim import Claim
+    from dynamodb_outbox.core.codec.compression import Encoding
     from dynamodb_outbox.core.commit.plan import CommitPlan, Guard
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Clock, Entropy, Store
+    from dynamodb_outbox.ports import Clock, Entropy, PayloadStore, Store
 
 __all__ = ["Setting", "Transaction"]
 
@@ -75,11 +77,20 @@ class Setting:
     store: Store
     clock: Clock
     entropy: Entropy
+    payloads: PayloadStore | None = None
+    compression: Encoding | None = None
 
     @property
     def place(self) -> Place:
         """Where records go. Raises ConfigurationError when a client has to be made and no Region is configured."""
-        return Place(self.table, self.layout, self.store.region)
+        claims = None if self.payloads is None else self.payloads.rule
+        return Place(self.table, self.layout, self.store.region, claims, self.compression)
+
+    def keep(self, claims: Sequence[Claim]) -> None:
+        """Store the data of claims, of which there are none without a payload store. Raises UploadFailed."""
+        if self.payloads is not None:
+            for claim in claims:
+                self.payloads.store(claim)
 
     def new_id(self, now_ms: int) -> str:
         """Return a UUIDv7 made at `now_ms`."""
@@ -127,6 +138,8 @@ class Transaction:
         self._machine: CommitMachine | None = None
         self._steady: SteadyTime | None = None
         self._receipt: Receipt | None = None
+        self._kept = False
+        """Whether the data of claimed events is stored."""
         self._entered = False
         self._abandoned = False
 
@@ -266,14 +279,17 @@ class Transaction:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
-        """Return exactly the keyword arguments of `client.transact_write_items`, token included; send nothing.
+        """Return exactly the keyword arguments of `client.transact_write_items`, token included; write no item.
 
-        The transaction is fixed by that: commit() would send the same request, and nothing can be added. A client is
+        The transaction is fixed by that: commit() would send the same request, and nothing can be added. Data of
+        claimed events is stored, as commit() would store it, because whoever has the request may send it. A client is
         made for it when none was given, because the records name its Region. Raises what commit() raises before it
         sends.
         """
         self._refuse_ended("request")
-        return copy.deepcopy(dict(self._planned().request))
+        plan = self._planned()
+        self._keep(plan)
+        return copy.deepcopy(dict(plan.request))
 
     def commit(self) -> Receipt:
         """Write everything, or nothing, and return the receipt.
@@ -283,10 +299,13 @@ class Transaction:
         written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
         goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
         EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, and ConfigurationError
-        when no client was given and no AWS Region is configured.
+        when no client was given and no AWS Region is configured. With a claim check UploadFailed, when the data of an
+        event could not be stored: nothing was sent, and commit() may be called again. Uploads are not counted in
+        `commit_within`.
         """
         self._refuse_ended("commit")
         plan = self._planned()
+        self._keep(plan)
         setting = self._setting
         if self._machine is None or self._steady is None:
             self._machine = CommitMachine(plan, setting.commit_within_ms)
@@ -351,6 +370,12 @@ class Transaction:
             ids = [setting.new_id(now_ms) for _ in range(ids_needed(self._draft.events))]
             self._plan = self._draft.plan(setting.place, at_ms=now_ms, ids=ids, max_event_bytes=setting.max_event_bytes)
         return self._plan
+
+    def _keep(self, plan: CommitPlan) -> None:
+        """Store the data of claimed events, once: before anything is sent that refers to it."""
+        if not self._kept:
+            self._setting.keep(plan.claims)
+            self._kept = True
 
     def _has_ended(self) -> bool:
         return self._machine is not None and self._machine.state is State.CLOSED

@@ -11,6 +11,9 @@ So a lost answer is resolved the same way, and a duplicate is a replayed receipt
 `INBOX#<consumer>#<source>#<id>`; a duplicate is an event with the same source and id, as CloudEvents has it. (`#` and
 `%` in a source are percent-encoded in that key.)
 
+The data of a claim check is fetched and verified before the function runs; what cannot be fetched, or is not what was
+stored, sends the message back to its queue.
+
 An expired record that DynamoDB has not deleted yet still counts.
 """
 
@@ -24,15 +27,18 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.arguments import duration, text
 from dynamodb_outbox.consume.envelopes import event_of_sqs_record
-from dynamodb_outbox.errors import ConfigurationError, OutboxError, UnhandledEvent
+from dynamodb_outbox.core.codec.claim import verified
+from dynamodb_outbox.errors import ConfigurationError, OutboxError, PayloadUnavailable, UnhandledEvent
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Transaction
+    from dynamodb_outbox.ports import PayloadStore
 
 __all__ = ["Inbox"]
 
@@ -51,6 +57,9 @@ class Inbox:
     source      CloudEvents source of the events that the functions emit themselves; the consumer's name unless given
     layout      names of attributes and prefixes of `table`
     client      a boto3 client of "dynamodb"; one is made on first use when none is given
+    claim_check a ClaimCheck with the bucket and the prefix of the writers whose events it consumes: data that they keep
+                in S3 is read from there, and from nowhere else. It is never deleted. Events that the functions emit
+                themselves are not claimed
     remember    how long an applied event is remembered: at least the queue's retention, the dead-letter queue's, and
                 the horizon of any replay, together
 
@@ -66,6 +75,7 @@ class Inbox:
         source: str | None = None,
         layout: Layout | None = None,
         client: Any = None,
+        claim_check: ClaimCheck | None = None,
         remember: timedelta = timedelta(days=30),
     ) -> None:
         name = text(consumer, partial(_unfit, "consumer"))
@@ -74,6 +84,9 @@ class Inbox:
         self._name = name
         self._remember = duration(remember, partial(_unfit, "remember"), least=timedelta(minutes=1))
         self._outbox = Outbox(table, source=name if source is None else source, layout=layout, client=client)
+        if claim_check is not None and not isinstance(claim_check, ClaimCheck):
+            raise _unfit("claim_check", f"is {claim_check!r}; a ClaimCheck is needed.")
+        self._payloads: PayloadStore | None = claim_check
         self._functions: dict[str, Function] = {}
         self._otherwise: Function | None = None
 
@@ -106,13 +119,15 @@ class Inbox:
         """Apply one event: True when this call did, False when it had been applied before.
 
         Raises UnhandledEvent when no function takes its type, LimitExceeded when source and id together are too long
-        for a key, what the function raises, and what a commit raises. In each of these cases nothing is written, except
-        that CommitUnknown leaves it open, and applying again settles it.
+        for a key, PayloadMissing, PayloadAltered and PayloadUnavailable for data that is kept in S3 and cannot be had
+        from there, what the function raises, and what a commit raises. In each of these cases nothing is written,
+        except that CommitUnknown leaves it open, and applying again settles it.
         """
         function = self._functions.get(event.type, self._otherwise)
         if function is None:
             raise UnhandledEvent(event.type, self._name)
         guard = self._guard_key(event)
+        event = self._with_data(event)
         with self._outbox._transaction_under(guard, fingerprint=event.id, keep=self._remember) as tx:  # noqa: SLF001 -- the inbox is that method's one reason
             _refuse_unrun(function(event, tx), event)
         return not tx.receipt.replayed
@@ -163,6 +178,16 @@ class Inbox:
             traces.add(trace)
             return False
         return True
+
+    def _with_data(self, event: Event) -> Event:
+        reference = event.dataref
+        if reference is None or event.payload:
+            return event
+        if self._payloads is None:
+            raise PayloadUnavailable(
+                reference.uri, f"give Inbox(consumer={self._name!r}) a claim_check=ClaimCheck(bucket) that reads there."
+            )
+        return verified(event, reference, self._payloads.load(reference))
 
     def _guard_key(self, event: Event) -> str:
         # Without a '#' in any part but the last, two events can never share a key.

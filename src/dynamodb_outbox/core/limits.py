@@ -1,7 +1,7 @@
 """AWS's numbers, as data, each with its source. Nothing else in the code states one of them.
 
 Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, LDG
-Lambda developer guide. What is "ours" leaves room below a number of AWS's.
+Lambda developer guide, S3G S3 user guide. What is "ours" leaves room below a number of AWS's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = [
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
     "CONTAINER_BYTES",
+    "DECODED_BYTES",
     "ELEMENT_BYTES",
     "EVENTBRIDGE",
     "EVENT_BUS_NAME",
@@ -44,6 +45,7 @@ __all__ = [
     "RECEIVE_MESSAGES",
     "RECORD_AGE_S",
     "RETRY_ATTEMPTS",
+    "S3_PUT_BYTES",
     "SDK_ATTEMPTS",
     "SDK_LEGACY_ATTEMPTS",
     "SDK_LEGACY_ATTEMPTS_OF",
@@ -65,6 +67,7 @@ ITEM_BYTES = 400 * 1024  # [DDG]
 ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, and an item at the limit cannot be settled
 CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
 ELEMENT_BYTES = 1  # [DDG] more for each of its elements
+DECODED_BYTES = TRANSACTION_BYTES  # ours: of a compressed attribute; compression saves storage and raises no limit
 PARTITION_KEY_BYTES = 2048  # [DDG]
 SORT_KEY_BYTES = 1024  # [DDG]
 NESTING_LEVELS = 32  # [DDG]
@@ -93,6 +96,10 @@ FUNCTION_TIMEOUT_MS = 3_000  # [BC] of an invocation, when nothing is set
 FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
 FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
 RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window
+
+# --- S3 ---------------------------------------------------------------------------------------------------------------
+
+S3_PUT_BYTES = 5 * 1024**3  # [S3G] of one PutObject
 
 # --- EventBridge ------------------------------------------------------------------------------------------------------
 

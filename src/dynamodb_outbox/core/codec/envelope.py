@@ -7,6 +7,9 @@ such text, and payloads of other origin are read strictly when their record is d
 payload cannot close the object early and forge an envelope field. For the same reason an extension attribute may not
 bear the name of a context attribute.
 
+An event whose data is kept in an object is published with `dataref`, CloudEvents' own extension for that, and without
+`data`. `datasha256` beside it is the hash of the object's bytes, an extension of ours, since CloudEvents names none.
+
 `raw` publishes the payload alone, for consumers that know no envelope; id, key, subject and sequence are not on the
 wire then, beyond what the bus's own message form has room for.
 """
@@ -46,7 +49,7 @@ RESERVED_ATTRIBUTES = frozenset(
     (
         "specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema",
         "partitionkey", "sequence",  # extensions filled from the event itself
-        "data", "dataref",  # members of the JSON form; the claim-check extension
+        "data", "dataref", "datasha256",  # the JSON form's member; the claim check's extensions
     )
 )  # fmt: skip
 """Names that an extension attribute (`emit(..., attributes=)`) cannot have."""
@@ -60,7 +63,7 @@ _USUAL_LENGTH = len("2026-01-31T12:00:00.000000Z")
 
 
 def cloudevent(event: Event) -> str:
-    """Return the event as a CloudEvents 1.0.2 JSON object, compact, `data` last.
+    """Return the event as a CloudEvents 1.0.2 JSON object, compact, `data` (or what stands for it) last.
 
     The same event gives the same text. Raises InvalidEvent when the time has no zone or an attribute is not allowed.
     """
@@ -85,12 +88,18 @@ def cloudevent(event: Event) -> str:
         if (fault := attribute_fault(name, value)) is not None:
             raise InvalidEvent("attributes", fault)
         parts += (',"', name, '":', _quote(value))
-    parts += (',"datacontenttype":"application/json","data":', event.payload, "}")
+    parts.append(',"datacontenttype":"application/json",')
+    if event.dataref is None:
+        parts += ('"data":', event.payload, "}")
+    else:
+        parts += ('"dataref":', _quote(event.dataref.uri), ',"datasha256":', _quote(event.dataref.sha256), "}")
     return "".join(parts)
 
 
 def raw(event: Event) -> str:
-    """Return the event's payload alone, as it is."""
+    """Return the event's payload alone, as it is. Raises InvalidEvent for an event whose data is kept in an object."""
+    if event.dataref is not None:
+        raise InvalidEvent("dataref", "the envelope 'raw' has no place for it; claim checks need 'cloudevents'.")
     return event.payload
 
 

@@ -1,7 +1,9 @@
 """The other direction: a CloudEvent that was delivered, back into an `Event`.
 
 The message has been read as JSON already, with `Decimal` for numbers that are not whole. Its data is written as JSON
-text again, so that a received event and an emitted one are the same kind of value; no digit changes on the way.
+text again, so that a received event and an emitted one are the same kind of value; no digit changes on the way. An
+event with a `dataref` and no data is returned with its reference alone; where both are there, they are the same by
+CloudEvents' rule, and the data is taken.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES, parse_rfc3339
 from dynamodb_outbox.core.codec.payload import rewrite_json
 from dynamodb_outbox.errors import InvalidMessage
-from dynamodb_outbox.event import Event
+from dynamodb_outbox.event import DataRef, Event
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,19 +34,29 @@ def parse_cloudevent(message: object, where: str) -> Event:
         raise InvalidMessage(where, f"a CloudEvents object is expected, not {type(message).__name__}.")
     if message.get("specversion") != _SPEC_VERSION:
         raise InvalidMessage(where, f"not a CloudEvent of version {_SPEC_VERSION}: specversion is missing or another.")
-    if "data" not in message:
-        raise InvalidMessage(where, "the CloudEvent has no data.")
+    dataref = None if "data" in message else _reference(message, where)
     return Event(
         id=_required(message, "id", where),
         type=_required(message, "type", where),
         source=_required(message, "source", where),
-        payload=rewrite_json(message["data"]),
+        payload=rewrite_json(message["data"]) if dataref is None else "",
         time=_time(_required(message, "time", where), where),
         key=_optional(message, "partitionkey", where),
         subject=_optional(message, "subject", where),
         sequence=_optional(message, "sequence", where),
         attributes=_extensions(message),
+        dataref=dataref,
     )
+
+
+def _reference(message: Mapping[str, Any], where: str) -> DataRef:
+    if "dataref" not in message:
+        raise InvalidMessage(where, "the CloudEvent has no data.")
+    uri = _required(message, "dataref", where)
+    sha256 = _optional(message, "datasha256", where)
+    if not sha256:
+        raise InvalidMessage(where, "the CloudEvent has a dataref without datasha256, so its data cannot be verified.")
+    return DataRef(uri, sha256)
 
 
 def _required(message: Mapping[str, Any], name: str, where: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,11 @@ from dynamodb_outbox.event import Event
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.actions import Action
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["check_event_size", "checked_fields", "gather", "new_event", "settled"]
+__all__ = ["check_event_size", "checked_fields", "claimed", "gather", "new_event", "settled"]
 
 _ENVELOPE_BYTES = 256
 """More than an entry has beside its fields: names, punctuation, the time twice."""
@@ -120,23 +122,54 @@ def gather(events: Sequence[Event], ids: Sequence[str]) -> list[RecordDraft]:
     ]
 
 
+def claimed(events: Sequence[Event], rule: ClaimRule) -> tuple[tuple[Event, ...], tuple[Claim, ...]]:
+    """Return the events as they are stored and published, large ones by reference, and the data to keep for these.
+
+    Raises EventTooLarge for data with more bytes than the rule takes.
+    """
+    done, claims = [], []
+    for event in events:
+        if _size_over(event, rule.threshold_bytes) is None:
+            done.append(event)
+            continue
+        claim = rule.claim(event)
+        if len(claim.content) > rule.max_bytes:
+            advice = "Emit less, or raise max_bytes of the claim check, the consumers' too: they hold it in memory."
+            raise EventTooLarge(_label(event), len(claim.content), rule.max_bytes, "bytes of data", advice)
+        done.append(replace(event, payload="", dataref=claim.reference))
+        claims.append(claim)
+    return tuple(done), tuple(claims)
+
+
 def check_event_size(event: Event, limit: int) -> None:
     """Raise EventTooLarge when the event has more bytes than `limit`, as EventBridge counts them with an envelope."""
+    size = _size_over(event, limit)
+    if size is not None:
+        advice = (
+            "Give the outbox a claim_check=, which keeps the data of large events in S3, or raise max_event_bytes if "
+            "the bus takes it."
+        )
+        raise EventTooLarge(_label(event), size, limit, "bytes", advice)
+
+
+def _size_over(event: Event, limit: int) -> int | None:
+    """Return the size of an event with more bytes than `limit`, None for any other."""
     if _most_bytes(event) <= limit:
-        return
+        return None
     entry = {"Source": event.source, "DetailType": event.type, "Detail": cloudevent(event)}
     size = entry_bytes(entry, EVENTBRIDGE)
-    if size > limit:
-        advice = (
-            "Publish a reference to the content instead of the content, or raise max_event_bytes if the bus takes it."
-        )
-        raise EventTooLarge(f"event {event.type!r} ({event.id})", size, limit, "bytes", advice)
+    return size if size > limit else None
+
+
+def _label(event: Event) -> str:
+    return f"event {event.type!r} ({event.id})"
 
 
 def _most_bytes(event: Event) -> int:
     """Return a bound on the size of an event that costs next to nothing: nearly every event is far below its limit."""
     fields = 2 * len(event.source) + 2 * len(event.type) + len(event.key or "")
     fields += len(event.subject or "") + len(event.sequence or "")
+    fields += 0 if event.dataref is None else len(event.dataref.uri) + len(event.dataref.sha256)
     fields += sum(len(name) + len(value) + 1 for name, value in event.attributes.items())
     return _ENVELOPE_BYTES + _QUOTED_BYTES * fields + len(event.id) + text_bytes(event.payload)
 

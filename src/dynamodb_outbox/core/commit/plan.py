@@ -4,16 +4,19 @@ The members of the request are the caller's actions in their order, then one rec
 guard of the command. Each record and the guard are put where nothing is yet, under a key that no other transaction has
 or, for a guard, that only the same command has. So they are evidence too: whether they are in the table tells whether
 the transaction was committed. `Evidence` names the item to look at, and for how long it can be relied on to be there.
+
+Data that is kept outside of the table belongs to the plan too (`claims`): it is fixed with the request, and whoever
+sends the request stores it first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.core.commit.actions import Action, Target, own_put
-from dynamodb_outbox.core.commit.events import check_event_size, gather, settled
+from dynamodb_outbox.core.commit.events import check_event_size, claimed, gather, settled
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
@@ -24,6 +27,8 @@ from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, Transactio
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
+    from dynamodb_outbox.core.codec.compression import Encoding
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
@@ -58,11 +63,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Place:
-    """Where records and guards go: the outbox's `table`, with its `layout` and AWS `region`."""
+    """Where records and guards go: the outbox's `table`, with its `layout` and AWS `region`.
+
+    And in which form: `claims` says which events keep their data elsewhere, `compression` how records are compressed.
+    """
 
     table: str
     layout: Layout
     region: str | None
+    claims: ClaimRule | None = None
+    compression: Encoding | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,8 @@ class CommitPlan:
     """One request and all that is needed to judge its answers.
 
     `request` holds the keyword arguments of `transact_write_items`; `labels` name its members, in order, of which those
-    from `own_from` on are the library's; `receipt` is what a plain success gives.
+    from `own_from` on are the library's; `receipt` is what a plain success gives. `claims` are stored
+    before the request is sent.
     """
 
     request: Mapping[str, Any]
@@ -83,6 +94,7 @@ class CommitPlan:
     receipt: Receipt
     fingerprint: str | None = None
     command: str = ""
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass
@@ -121,7 +133,7 @@ class Draft:
         }
         receipt = Receipt(tuple(event.id for event in events), versions)
         origin = Origin(ids[0], at_ms, place.region)
-        own = record_puts(events, place, origin, ids[1:], max_event_bytes)
+        own, claims = record_puts(events, place, origin, ids[1:], max_event_bytes)
         evidence = _record_evidence(own, place.layout)
         fingerprint = None
         if self.guard is not None:
@@ -130,7 +142,7 @@ class Draft:
             guard = _guard(self.guard, fingerprint, receipt, place, origin)
             own.append(guard)
             evidence = _evidence("guard", guard, place.layout, self.guard.keep)
-        return self._finish(own, evidence, receipt, fingerprint, origin)
+        return replace(self._finish(own, evidence, receipt, fingerprint, origin), claims=claims)
 
     def _finish(
         self, own: list[Action], evidence: Evidence | None, receipt: Receipt, fingerprint: str | None, origin: Origin
@@ -160,17 +172,23 @@ def ids_needed(events: Sequence[Event]) -> int:
 
 def record_puts(
     events: Sequence[Event], place: Place, origin: Origin, ids: Sequence[str], max_event_bytes: int
-) -> list[Action]:
-    """Return one put a key for events that have their keys. Raises EventTooLarge, ItemTooLarge."""
+) -> tuple[list[Action], tuple[Claim, ...]]:
+    """Return one put a key for events that have their keys, and the data to keep elsewhere before they are sent.
+
+    Raises EventTooLarge, ItemTooLarge.
+    """
     puts = []
+    claims: tuple[Claim, ...] = ()
+    if place.claims is not None:
+        events, claims = claimed(events, place.claims)
     for event in events:
         check_event_size(event, max_event_bytes)
     for record in gather(events, ids):
         sk = place.layout.prefix + record.id
         label = f"outbox record of key {record.key!r} ({', '.join(event.type for event in record.events)})"
-        item = encode_record(record, origin, place.layout)
+        item = encode_record(record, origin, place.layout, place.compression)
         puts.append(own_put(Target(place.table, record.key, sk, label), item, place.layout))
-    return puts
+    return puts, claims
 
 
 def _guard(guard: Guard, fingerprint: str, receipt: Receipt, place: Place, origin: Origin) -> Action:

@@ -8,20 +8,29 @@ with the partition key where it is no UUID; their key is the partition key, thei
 reader's setting. Their payload is examined strictly. A record that says `ob_v` was made by a writer that promises one
 JSON value, and is only held to that much, which is what the splicing of an envelope rests on; a name twice in its data
 would be the writer's own business.
+
+Compressed attributes are decompressed within a bound. An encoding that this library does not know makes the record
+unreadable for this version, and so parked; one that it knows and whose library is not installed is the relay's
+configuration, and no fault of the record.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.codec.claim import is_sha256
+from dynamodb_outbox.core.codec.compression import CompressionFault, decompress
 from dynamodb_outbox.core.codec.envelope import attribute_fault, parse_rfc3339
 from dynamodb_outbox.core.codec.strict import JsonFault, elements, examine, is_json
+from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.errors import InvalidRecord
-from dynamodb_outbox.event import Event
+from dynamodb_outbox.event import DataRef, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +53,8 @@ def decode(image: WireItem, layout: Layout, *, source: str) -> Record:
     """Return the record that an image holds; `source` is the source of events whose record names none.
 
     Raises InvalidRecord, with the record's key, when what the events are made of is not as the schema says. Such a
-    record can never be published as it is. What concerns the table alone (`at`, the index) is not looked at.
+    record can never be published as it is. What concerns the table alone (`at`, the index) is not looked at. Raises
+    ConfigurationError for a record compressed in a way whose library is not installed.
     """
     return _Reader(image, layout, source).read()
 
@@ -88,9 +98,14 @@ class _Reader:
         )
 
     def plain(self, record_id: str, key: str) -> Event:
-        payload = self.text(schema.PAYLOAD)
-        if not is_json(payload):
-            raise self.invalid("its payload is not one JSON value.")
+        dataref = None
+        payload = ""
+        if schema.DATAREF in self.image and schema.PAYLOAD not in self.image:
+            dataref = self.reference(self.text(schema.DATAREF), self.text(schema.DATASHA256))
+        else:
+            payload = self.content(schema.PAYLOAD)
+            if not is_json(payload):
+                raise self.invalid("its payload is not one JSON value.")
         return Event(
             id=record_id,
             type=self.text(schema.TYPE),
@@ -101,11 +116,12 @@ class _Reader:
             subject=self.optional(schema.SUBJECT),
             sequence=self.optional(schema.SEQUENCE),
             attributes=self.attributes(),
+            dataref=dataref,
         )
 
     def several(self, key: str) -> tuple[Event, ...]:
         try:
-            events = tuple(self.element(fields, key) for fields in elements(self.text(schema.EVENTS)))
+            events = tuple(self.element(fields, key) for fields in elements(self.content(schema.EVENTS)))
         except JsonFault as fault:
             raise self.invalid(f"{schema.EVENTS} is not an array of events: {fault}.") from None
         if not events:
@@ -126,8 +142,11 @@ class _Reader:
                 raise self.invalid(f"one of its events has no {name}.")
             return value
 
+        dataref = None
         if "data" not in fields:
-            raise self.invalid("one of its events has no data.")
+            if schema.DATAREF not in fields:
+                raise self.invalid("one of its events has no data.")
+            dataref = self.reference(required(schema.DATAREF), required(schema.DATASHA256))
         attributes = fields["attributes"][0] if "attributes" in fields else {}
         if not isinstance(attributes, dict):
             raise self.invalid("attributes of one of its events is not an object.")
@@ -135,15 +154,38 @@ class _Reader:
             id=required("id"),
             type=required("type"),
             source=required("source"),
-            payload=fields["data"][1],
+            payload=fields["data"][1] if dataref is None else "",
             time=self.time(required("time")),
             key=key,
             subject=text("subject"),
             sequence=text("sequence"),
             attributes=self.checked(attributes),
+            dataref=dataref,
         )
 
     # --- attributes of the item ---
+
+    def content(self, name: str) -> str:
+        """Return what carries the data: text, or compressed text."""
+        if schema.ENCODING not in self.image:
+            return self.text(name)
+        encoding = self.text(schema.ENCODING)
+        stored = self.image.get(name, _NOTHING).get("B")
+        try:
+            # In what Lambda hands to a function, and nowhere else, binary values are base64 text.
+            content = base64.b64decode(stored, validate=True) if isinstance(stored, str) else stored
+            if not isinstance(content, bytes):
+                raise self.invalid(f"attribute {name!r} is missing or not of type B, and {schema.ENCODING} is there.")
+            return decompress(content, encoding, DECODED_BYTES)
+        except CompressionFault as fault:
+            raise self.invalid(f"attribute {name!r} {fault}.") from None
+        except binascii.Error:
+            raise self.invalid(f"attribute {name!r} is not base64.") from None
+
+    def reference(self, uri: str, sha256: str) -> DataRef:
+        if not is_sha256(sha256):
+            raise self.invalid(f"{schema.DATASHA256} is not a SHA-256 in hex.")
+        return DataRef(uri, sha256)
 
     def text(self, name: str) -> str:
         value = self.image.get(name, _NOTHING).get("S")

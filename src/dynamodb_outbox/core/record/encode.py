@@ -1,6 +1,7 @@
 """Records and guards in wire form, by the schema of `core.record.schema`.
 
-An event's data is not written anew: its payload text, fixed when it was emitted, goes into the record as it is.
+An event's data is not written anew: its payload text, fixed when it was emitted, goes into the record as it is, or
+compressed where that takes fewer bytes. Of an event whose data is kept in an object the reference goes in its place.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.codec.compression import compress
 from dynamodb_outbox.core.codec.envelope import rfc3339
+from dynamodb_outbox.core.codec.size import text_bytes
+from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.errors import ItemTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.codec.compression import Encoding
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
 
 __all__ = ["Origin", "RecordDraft", "encode_guard", "encode_record"]
+
+_LEAST_COMPRESSED_BYTES = 256
+"""Less is stored as it is: what could be saved is below the unit by which writes are counted."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +51,14 @@ class RecordDraft:
     count: int
 
 
-def encode_record(record: RecordDraft, origin: Origin, layout: Layout) -> dict[str, AttributeValue]:
-    """Return the record as an item: the plain form for one event, the form with `events` for several."""
+def encode_record(
+    record: RecordDraft, origin: Origin, layout: Layout, compression: Encoding | None = None
+) -> dict[str, AttributeValue]:
+    """Return the record as an item: the plain form for one event, the form with `events` for several.
+
+    `compression` is tried on what carries the data, and kept where the item gets smaller. Raises ItemTooLarge for more
+    than a reader decompresses.
+    """
     item: dict[str, AttributeValue] = {
         layout.pk: {"S": record.key},
         layout.sk: {"S": layout.prefix + record.id},
@@ -64,7 +79,22 @@ def encode_record(record: RecordDraft, origin: Origin, layout: Layout) -> dict[s
         item |= _plain(record.events[0])
     else:
         item[schema.EVENTS] = {"S": f"[{','.join(map(_element, record.events))}]"}
-    return item
+    return item if compression is None else _compressed(item, compression)
+
+
+def _compressed(item: dict[str, AttributeValue], encoding: Encoding) -> dict[str, AttributeValue]:
+    name = schema.EVENTS if schema.EVENTS in item else schema.PAYLOAD
+    text = item.get(name, {}).get("S", "")
+    size = text_bytes(text)
+    if size < _LEAST_COMPRESSED_BYTES:
+        return item
+    if size > DECODED_BYTES:
+        advice = "Emit less in one transaction: compression saves storage and raises no limit."
+        raise ItemTooLarge(f"{name} of an outbox record", size, DECODED_BYTES, "bytes before compression", advice)
+    content = compress(text, encoding)
+    if len(content) + len(schema.ENCODING) + len(encoding) >= size:
+        return item
+    return item | {name: {"B": content}, schema.ENCODING: {"S": encoding}}
 
 
 def encode_guard(
@@ -102,10 +132,13 @@ def _version(place: tuple[str, str, str], version: int) -> AttributeValue:
 def _plain(event: Event) -> dict[str, AttributeValue]:
     item: dict[str, AttributeValue] = {
         schema.TYPE: {"S": event.type},
-        schema.PAYLOAD: {"S": event.payload},
         schema.SOURCE: {"S": event.source},
         schema.TIME: {"S": rfc3339(event.time)},
     }
+    if event.dataref is None:
+        item[schema.PAYLOAD] = {"S": event.payload}
+    else:
+        item |= {schema.DATAREF: {"S": event.dataref.uri}, schema.DATASHA256: {"S": event.dataref.sha256}}
     if event.subject is not None:
         item[schema.SUBJECT] = {"S": event.subject}
     if event.sequence is not None:
@@ -122,8 +155,10 @@ def _element(event: Event) -> str:
     if event.sequence is not None:
         fields["sequence"] = event.sequence
     fields["time"] = rfc3339(event.time)
+    if event.dataref is not None:
+        fields |= {schema.DATAREF: event.dataref.uri, schema.DATASHA256: event.dataref.sha256}
     written = ",".join(f'"{name}":{_quote(value)}' for name, value in fields.items())
     if event.attributes:
         attributes = ",".join(f"{_quote(name)}:{_quote(value)}" for name, value in event.attributes.items())
         written += f',"attributes":{{{attributes}}}'
-    return f'{{{written},"data":{event.payload}}}'
+    return f'{{{written},"data":{event.payload}}}' if event.dataref is None else f"{{{written}}}"

@@ -10,14 +10,15 @@ Two forms, told apart by the attribute `events`:
 *plain*, one event. The event's fields are attributes of the record. The event's id is the UUID of the sort key.
 *several*, two or more events of the key, in the order in which they happened. `events` is a JSON array (text); each
 element is an object {"id", "type", "source", "subject"?, "sequence"?, "time", "attributes"?, "data"}, where `data` is
-the JSON value itself, not text inside text. `type`, `payload`, `source`, `subject`, `seq`, `time` and `attributes` are
+the JSON value itself, not text inside text; of a claim check "dataref" and "datasha256" (texts) stand in its place.
+`type`, `payload`, `source`, `subject`, `seq`, `time`, `attributes`, `dataref` and `datasha256` are
 absent from the record then, and `id` is the record's own: the UUID of the sort key, the id of none of its events.
 
     attribute    type  form     meaning
     <pk>         S     both     the ordering key. Its name, like that of <sk>, is the layout's
     <sk>         S     both     prefix + UUID
     type         S     plain    the event's type, 1 to 128 characters
-    payload      S     plain    the event's data as JSON text; numbers keep every digit
+    payload      S     plain    the event's data as JSON text; numbers keep every digit. B with `enc`
     ts           N     both     epoch SECONDS at which the record was first sent to the table (`at` without its ms)
     ob_v         N     both     1, the schema's version. Absent: a hand-written record, see below
     id           S     both     the UUID of the sort key
@@ -27,7 +28,12 @@ absent from the record then, and `id` is the record's own: the UUID of the sort 
     seq          S     plain    CloudEvents sequence, compared as text. Optional
     time         S     plain    when it happened: RFC 3339 in UTC, ending in `Z`
     attributes   M     plain    CloudEvents extension attributes: lower-case names to S. Optional
-    events       S     several  see above
+    events       S     several  see above. B with `enc`
+    enc          S     both     how `payload` or `events` is compressed: `gzip` (RFC 1952) or `zstd` (RFC 8878), of the
+                                UTF-8 of what it would say; one member or frame, nothing after it, at most 4 MiB when
+                                decompressed. Optional; absent: not at all. A value that the relay does not know parks
+    dataref      S     plain    claim check: where the data is kept, `s3://bucket/key`. In place of `payload`
+    datasha256   S     plain    SHA-256, 64 hex digits in lower case, of the bytes kept there. With `dataref`
     at           N     both     epoch MILLISECONDS at which the record was first sent; the same on every retry
     tx           M     both     {id S, index N, count N}: the transaction's UUID, the record's place among the records
                                 of this transaction (from 0), and how many there are
@@ -37,6 +43,9 @@ absent from the record then, and `id` is the record's own: the UUID of the sort 
                                 bytes of `key` modulo the layout's index_shards, at least two digits: `00` to `15`
     <ttl>        N     -        epoch SECONDS. NEVER on a pending record: one that TTL removed would be lost. The relay
                                 sets it when it settles the record. Its name is the layout's (`expires_at`)
+
+*Claim checks.* The object holds the event's data as JSON text (UTF-8), never compressed, and is there before the record
+is: a writer stores it, and only then sends the transaction. Consumers read and verify it; nobody deletes it on reading.
 
 *Hand-written records* (no `ob_v`) carry <pk>, <sk>, `type`, `payload` and `ts`, and whatever else their writer likes;
 they are relayed as they are. The key is <pk>, the time is `ts`, the source is the relay's setting. The id is what
@@ -85,6 +94,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AT",
     "ATTRIBUTES",
+    "DATAREF",
+    "DATASHA256",
+    "ENCODING",
     "EVENTS",
     "EVENT_IDS",
     "FINGERPRINT",
@@ -129,6 +141,9 @@ SEQUENCE = "seq"
 TIME = "time"
 ATTRIBUTES = "attributes"
 EVENTS = "events"
+ENCODING = "enc"
+DATAREF = "dataref"
+DATASHA256 = "datasha256"
 AT = "at"
 TX = "tx"
 REGION = "region"
