@@ -114,7 +114,8 @@ def _commit(made: Made, order: Order, row: Row, *, names: list[str], n: int) -> 
     made.items.append(record)
     row["history"] += [{"name": name, "n": n} for name in names]
     for event in events:
-        made.publish(str(event["id"]), event["data"]["name"], at_ms + 10 + order.number, n=n)  # type: ignore[index]
+        data: Any = event["data"]
+        made.publish(str(event["id"]), data["name"], at_ms + 10 + order.number, n=n)
         effect = {"pk": row["pk"], "sk": f"EFFECT#{uuid.uuid4()}", "event": event["id"], "cents": order.cents}
         made.consumer.append(effect)
     return order.cents * len(events)
