@@ -5,10 +5,10 @@ A port speaks in the core's values: no botocore exception crosses it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import DataRef, Event
 
-__all__ = ["Clock", "Entropy", "PayloadStore", "RecordStates", "Sink", "Store"]
+__all__ = ["Clock", "Crew", "Entropy", "PayloadStore", "RecordStates", "Results", "Sink", "Store"]
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -46,6 +48,30 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class Results(Protocol[T]):
+    """A queue on which whoever started tasks waits for what they put there."""
+
+    def put(self, result: T) -> None:
+        """Add a result; for tasks, at any time."""
+        ...
+
+    def get(self, timeout_ms: int | None) -> T | None:
+        """Wait for the next result, in the order in which they came; return None when none comes within the time."""
+        ...
+
+
+class Crew(Protocol):
+    """Those who do tasks side by side: at most so many at a time, the others wait their turn."""
+
+    def start(self, task: Callable[[], object]) -> None:
+        """Have a task done; what it returns or raises is lost. Raises RuntimeError when nothing can be started."""
+        ...
+
+    def results(self) -> Results[Any]:
+        """Return a new queue, empty, between tasks of this crew and who started them."""
         ...
 
 

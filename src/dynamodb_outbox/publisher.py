@@ -1,7 +1,7 @@
 """The relay as a Lambda function: stream records in, events to the sink, the first record that is not done out.
 
-This is a shell over `core.relay`: it decodes, starts what the machine says in a pool of threads, and hands back what
-came of it, until the machine is done. It answers with the LOWEST sequence number that is neither accepted nor parked;
+This is a shell over `core.relay`: it decodes, has a crew of threads do what the machine says, and hands back what came
+of it, until the machine is done. It answers with the LOWEST sequence number that is neither accepted nor parked;
 Lambda then delivers that record and all after it again. It raises only for what concerns the whole invocation (a wrong
 view type, a wrong layout), never for a part of the batch, and it never answers while a request is under way. A
 destination that cannot be used (no Region, no credentials, no permission, no such bus) is answered too, not raised:
@@ -18,14 +18,12 @@ from __future__ import annotations
 import logging
 import math
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.limits import SinkLimits
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.relay.commands import Command
-    from dynamodb_outbox.ports import Clock, Entropy, RecordStates, Sink
+    from dynamodb_outbox.ports import Clock, Crew, Entropy, RecordStates, Results, Sink
 
 __all__ = ["Relay"]
 
@@ -85,6 +83,8 @@ class Relay:
                    once, faster, in no order between records
     max_in_flight  publish requests at the same time
 
+    `clock`, `entropy` and `crew` are ports (`dynamodb_outbox.ports`), for tests: the system's own when not given.
+
     An event that the sink can never accept is stored as parked, and its key goes on.
 
     Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
@@ -105,6 +105,7 @@ class Relay:
         max_in_flight: int = 8,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        crew: Crew | None = None,
     ) -> None:
         _check_parts(sink, layout)
         if ordering not in ("key", "none"):
@@ -124,9 +125,8 @@ class Relay:
         self._settings = Settings(
             sink.limits, ordered=ordering == "key", max_in_flight=max_in_flight, max_table_calls=_TABLE_CALLS
         )
+        self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + _TABLE_CALLS, "outbox-relay")
         self._recent_parks: tuple[int, ...] = ()
-        self._pool: ThreadPoolExecutor | None = None
-        self._starting = threading.Lock()
         self._warned = False
 
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
@@ -155,7 +155,7 @@ class Relay:
             table_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
             recent_parks=self._recent_parks,
         )
-        run = _Run(machine, batch, _Tools(self.sink, self._states, self._started_pool(), self._clock, self._entropy))
+        run = _Run(machine, batch, _Tools(self.sink, self._states, self._crew, self._clock, self._entropy))
         lowest = run.to_the_end()
         self._recent_parks = machine.recent_parks
         run.report(lowest)
@@ -179,13 +179,6 @@ class Relay:
             self._warned = True
             _warn_of_time_outs(self.sink, table_ms, remaining_ms)
         return min(wanted_ms, allowed_ms)
-
-    def _started_pool(self) -> ThreadPoolExecutor:
-        with self._starting:
-            if self._pool is None:
-                workers = self._settings.max_in_flight + self._settings.max_table_calls
-                self._pool = ThreadPoolExecutor(workers, thread_name_prefix="outbox-relay")
-            return self._pool
 
 
 class _Batch:
@@ -234,7 +227,7 @@ class _Batch:
 class _Tools:
     sink: Sink
     states: RecordStates
-    pool: ThreadPoolExecutor
+    crew: Crew
     clock: Clock
     entropy: Entropy
 
@@ -247,11 +240,11 @@ class _Run:
         self._batch = batch
         self._sink = tools.sink
         self._states = tools.states
-        self._pool = tools.pool
+        self._crew = tools.crew
         self._clock = tools.clock
         self._entropy = tools.entropy
         self._log = InvocationLog()
-        self._facts: SimpleQueue[Fact] = SimpleQueue()
+        self._facts: Results[Fact] = tools.crew.results()
         self._under_way = 0
 
     def to_the_end(self) -> int | None:
@@ -293,10 +286,8 @@ class _Run:
         self._log.finish()
 
     def _next(self, wake_ms: int | None) -> Fact:
-        wait_s = None if wake_ms is None else max(0, wake_ms - self._clock.monotonic_ms()) / 1000
-        try:
-            fact = self._facts.get(timeout=wait_s)
-        except Empty:
+        fact = self._facts.get(None if wake_ms is None else wake_ms - self._clock.monotonic_ms())
+        if fact is None:
             return Tick()
         self._under_way -= 1
         if isinstance(fact, PublishDone) and isinstance(fact.outcome, RequestFailed):
@@ -312,7 +303,7 @@ class _Run:
             self._submit(self._settle, command, SettleDone(command.records))
 
     def _submit(self, work: Callable[[Any], Fact], command: Command, otherwise: Fact) -> None:
-        """Start `work` in the pool. It gives exactly one fact: `otherwise` when it raises, whatever it raises."""
+        """Have the crew do `work`. It gives exactly one fact: `otherwise` when it raises, whatever it raises."""
 
         def carried_out() -> None:
             fact = otherwise
@@ -325,7 +316,7 @@ class _Run:
 
         self._under_way += 1
         try:
-            self._pool.submit(carried_out)
+            self._crew.start(carried_out)
         except BaseException:
             self._under_way -= 1
             raise

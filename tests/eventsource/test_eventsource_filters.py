@@ -117,11 +117,12 @@ def test_null_matches_null_only() -> None:
     assert not any(filters.match(record) for record in ({}, {"a": ""}, {"a": False}, {"a": 0}))
 
 
-def test_number_literals_match_numbers() -> None:
-    """A number literal is compared as a number, and never with true or text."""
+def test_number_literals_match_numbers_as_they_are_spelt() -> None:
+    """A number literal is never true, text, or the same number with a point; `numeric` compares values."""
     filters = compile_filters({"a": [1]})
     assert filters.match({"a": 1})
-    assert filters.match({"a": 1.0})
+    assert not filters.match({"a": 1.0})
+    assert compile_filters({"a": [{"numeric": ["=", 1]}]}).match({"a": 1.0})
     assert not filters.match({"a": True})
     assert not filters.match({"a": "1"})
 

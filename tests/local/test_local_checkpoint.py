@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.local.checkpoint import CheckpointCorrupt, CheckpointFile, Position
 
 if TYPE_CHECKING:
@@ -34,6 +35,31 @@ def test_positions_survive_the_process(tmp_path: Path) -> None:
     assert again.position("s2") == Position()
     assert again.finished() == {"s1"}
     assert [path.name for path in tmp_path.iterdir()] == ["cp"]
+
+
+def test_what_was_tried_and_where_latest_began_survive_too(tmp_path: Path) -> None:
+    """Every part of a position comes back; a file without them, as it was written before, is read as well."""
+    tried = (Tried("10", "12", 3, 2), Tried("11", "13", 1, 1, 1))
+    positions = {
+        "s1": Position("9", tried=tried),
+        "s2": Position(latest=True),
+        "s3": Position(first="7", tried=tried[:1]),
+        "s4": Position("5", finished=True),
+    }
+    checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
+    assert checkpoint.fresh
+    checkpoint.begin(positions)
+    assert not checkpoint.fresh
+    again = CheckpointFile(tmp_path / "cp", STREAM)
+    assert {shard: again.position(shard) for shard in positions} == positions
+    assert again.unseen() == {"s2"}
+    assert json.loads((tmp_path / "cp").read_text())["shards"]["s4"] == {"after": "5", "finished": True}
+
+
+def test_a_start_without_shards_is_a_start(tmp_path: Path) -> None:
+    """What is settled once is not settled again: the next run does not begin anew."""
+    CheckpointFile(tmp_path / "cp", STREAM).begin({})
+    assert not CheckpointFile(tmp_path / "cp", STREAM).fresh
 
 
 def test_a_crash_while_writing_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +109,18 @@ def test_shards_that_are_gone_are_forgotten(tmp_path: Path) -> None:
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "", "finished": False}}}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "7\n", "finished": False}}}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "7" * 5_000, "finished": False}}}),
+        *(
+            json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "1", "finished": False, **more}}})
+            for more in (
+                {"latest": 1},
+                {"first": 7},
+                {"tried": None},
+                {"tried": [1]},
+                {"tried": [{"start": "1", "end": "2", "invocations": 1}]},
+                {"tried": [{"start": "1", "end": "2", "invocations": True, "retries": 0, "lane": 0}]},
+                {"tried": [{"start": "1", "end": "x", "invocations": 1, "retries": 0, "lane": 0}]},
+            )
+        ),
         "[" * 100_000,
     ],
 )

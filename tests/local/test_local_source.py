@@ -10,13 +10,15 @@ import sys
 import textwrap
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_streams import ARN, FakeStreams, page, refusal
 
+import dynamodb_outbox
 from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
+from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.errors import StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
@@ -24,10 +26,10 @@ from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.local.source import EventSource, main
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.process.stop import StopFlag
+from fake_streams import ARN, FakeStreams, page, raw, refusal, shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from conftest import Account
 
@@ -54,15 +56,6 @@ def stop() -> Iterator[StopFlag]:
     flag = StopFlag()
     yield flag
     flag.close()
-
-
-def shards(*listed: tuple[str, str | None]) -> dict[str, Any]:
-    """Return an answer of DescribeStream."""
-    entries = [
-        {"ShardId": shard} if parent is None else {"ShardId": shard, "ParentShardId": parent}
-        for shard, parent in listed
-    ]
-    return {"StreamDescription": {"Shards": entries}}
 
 
 def run_until(source: EventSource, done: Callable[[], bool]) -> None:
@@ -122,6 +115,88 @@ def test_a_partial_answer_is_delivered_again_from_the_lowest_number(tmp_path: Pa
         ("partial", 1),
         ("succeeded", 2),
     ]
+
+
+def test_retries_are_counted_on_by_the_next_process(tmp_path: Path, stop: StopFlag) -> None:
+    """A source that dies between two attempts does not begin to count anew: three invocations in all."""
+    config = MappingConfig(maximum_retry_attempts=2, retry_base_ms=1, retry_cap_ms=1)
+    no = FunctionFailed("ValueError", "no")
+    functions = [Recorder(no) for _ in range(3)]
+    with Journal(tmp_path / "log") as journal:
+        for function in functions:
+            stream = DynamoDbStream(FakeStreams(shards(("s", None)), page(1, 2), page(3), page()), ARN)
+            checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+            source = EventSource(stream, function, checkpoint, stop, config=config, journal=journal)
+            source.step()
+    assert [function.batches[0] for function in functions] == [["1", "2"]] * 3
+    assert [entry["attempt"] for entry in events(tmp_path / "log", "invoking")][:3] == [1, 2, 3]
+    [discarded] = events(tmp_path / "log", "discarded")
+    assert (discarded["end"], discarded["invocations"]) == ("2", 3)
+    assert CheckpointFile(tmp_path / "cp", ARN).position("s").tried == ()
+
+
+def test_lanes_of_a_shard_take_turns(tmp_path: Path, stop: StopFlag) -> None:
+    """Two items in two lanes: one that fails does not hold the other, but the checkpoint."""
+    config = MappingConfig(parallelization_factor=10, batch_size=1, retry_base_ms=1, retry_cap_ms=1)
+
+    def made(number: int, item: str) -> dict[str, Any]:
+        change = raw(number)
+        change["dynamodb"]["Keys"] = {"pk": {"S": item}}
+        return change
+
+    records = [made(1, "a"), made(2, "b"), made(3, "b"), made(4, "b")]
+    client = FakeStreams(shards(("s", None)), {"Records": records, "NextShardIterator": "next"})
+
+    class Picky(Recorder):
+        def invoke(self, event: Mapping[str, Any]) -> Answer:
+            super().invoke(event)
+            first = self.batches[-1] == ["1"] and self.batches.count(["1"]) == 1
+            return FunctionFailed("ValueError", "no") if first else Responded(None)
+
+    function = Picky()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    with Journal(tmp_path / "log") as journal:
+        source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, config=config, journal=journal)
+        client.answers.extend([page()] * 1000)
+        run_until(source, lambda: CheckpointFile(tmp_path / "cp", ARN).position("s").after == "4")
+    order = [batch[0] for batch in function.batches]
+    assert (set(order[:2]), order.count("1")) == ({"1", "2"}, 2)
+    assert [number for number in order if number != "1"] == ["2", "3", "4"]
+    assert len({entry["lane"] for entry in events(tmp_path / "log", "invoking")}) == 2
+
+
+def test_what_one_lane_gave_up_is_kept_before_another_lane_is_invoked(tmp_path: Path, stop: StopFlag) -> None:
+    """The function may take long, or the process die in it: what is settled is settled first."""
+    config = MappingConfig(parallelization_factor=10, maximum_retry_attempts=0)
+    changes = [raw(number) for number in range(1, 5)]
+    for change, item in zip(changes, "abcd", strict=True):
+        change["dynamodb"]["Keys"] = {"pk": {"S": item}}
+    client = FakeStreams(shards(("s", None)), {"Records": changes, "NextShardIterator": "next"})
+    function = Recorder(*[FunctionFailed("ValueError", "no")] * 4)
+    with Journal(tmp_path / "log") as journal:
+        checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+        EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, config=config, journal=journal).step()
+    kinds = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
+    told = [kind for kind in kinds if kind != "checkpoint"]
+    assert len(function.batches) > 1
+    assert told == ["invoking", "answered", "discarded"] * len(function.batches)
+
+
+def test_a_partial_answer_keeps_the_counts_of_what_remains(tmp_path: Path, stop: StopFlag) -> None:
+    """The checkpoint and what was tried beyond it are one write."""
+    failed = Responded({"batchItemFailures": [{"itemIdentifier": "2"}]})
+    seen: list[Position] = []
+
+    def look() -> Answer:
+        seen.append(CheckpointFile(tmp_path / "cp", ARN).position("s"))
+        return Responded(None)
+
+    client = FakeStreams(shards(("s", None)), page(1, 2, 3), *[page()] * 1000)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), Recorder(failed, look), checkpoint, stop, config=READ_ANSWERS)
+    run_until(source, lambda: bool(seen))
+    assert seen == [Position("1", tried=(Tried("2", "3", 1, 1),))]
+    assert CheckpointFile(tmp_path / "cp", ARN).position("s") == Position("3")
 
 
 def test_exhausted_retries_are_reported_and_passed_over(tmp_path: Path, stop: StopFlag) -> None:
@@ -325,7 +400,7 @@ def test_a_gap_is_logged(tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptu
         checkpoint = CheckpointFile(tmp_path / "cp", ARN)
         EventSource(DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, journal=journal).step()
     assert [entry["after"] for entry in events(tmp_path / "log", "gap")] == ["7"]
-    assert "may have been trimmed" in caplog.text
+    assert "records after 7 may have been missed" in caplog.text
 
 
 def test_signs_of_life_tell_when_a_record_was_last_seen(tmp_path: Path, stop: StopFlag) -> None:
@@ -400,6 +475,10 @@ HANDLER = """
 """
 
 
+PACKAGE = Path(dynamodb_outbox.__file__).parent.parent
+"""Where the package that is tested lies: the program must not find another one that is installed."""
+
+
 class Shop:
     """A table with a stream on the engine, and the source as a program beside it."""
 
@@ -427,7 +506,7 @@ class Shop:
         """Start the program, in a process group of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "dynamodb_outbox.local.source", *self.arguments(*more)],
-            env={**os.environ, "PYTHONPATH": str(self.directory)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.directory), str(PACKAGE)])},
             start_new_session=True,
             **options,
         )
@@ -443,6 +522,14 @@ class Shop:
         while not set(names) <= set(self.seen()) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert set(names) <= set(self.seen())
+
+    def wait_for_delivery(self) -> None:
+        """Write items until one is delivered, 20 s at most: with LATEST, those before are missed."""
+        deadline = time.monotonic() + 20
+        while not self.seen() and time.monotonic() < deadline:
+            self.put(f"new-{time.monotonic()}")
+            time.sleep(0.05)
+        assert self.seen()
 
 
 @pytest.fixture
@@ -463,6 +550,42 @@ def test_as_a_program_it_delivers_and_ends_on_sigterm_with_status_0(shop: Shop) 
         shop.put("OUTBOX#3")
     assert shop.seen() == ["OUTBOX#1", "OUTBOX#2", "OUTBOX#3"]
     assert len(events(shop.directory / "log", "stopped")) == 2
+
+
+def test_as_a_program_it_starts_at_latest_keeps_failures_and_deletes_what_expired(shop: Shop) -> None:
+    """The three options together: nothing old is delivered, a failure is kept with its payload, TTL is played."""
+    shop.put("old")
+    (shop.directory / "shop.py").write_text(
+        textwrap.dedent(HANDLER)
+        + "\n\n"
+        + textwrap.dedent(
+            """
+            def picky(event, context):
+                handler(event, context)
+                if any(one.get("userIdentity") for one in event["Records"]):
+                    raise ValueError("an item expired")
+            """
+        )
+    )
+    options = ("--starting-position", "LATEST", "--on-failure", str(shop.directory / "failed"), "--ttl")
+    more = ("--handler", "shop:picky", "--maximum-retry-attempts", "0")
+    with shop.start(*options, *more) as program:
+        shop.wait_for_delivery()
+        expired = {"pk": {"S": "a"}, "sk": {"S": "expired"}, "expires_at": {"N": str(int(time.time()) - 60)}}
+        shop.client.put_item(TableName="shop", Item=expired)
+        deadline = time.monotonic() + 20
+        while not list((shop.directory / "failed").rglob("*-*T*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 0
+    assert "old" not in shop.seen()
+    [kept] = [path for path in (shop.directory / "failed").rglob("*") if path.is_file()]
+    payload = json.loads(json.loads(kept.read_text())["payload"])
+    [removed] = [one for one in payload["Records"] if one["eventName"] == "REMOVE"]
+    assert removed["userIdentity"] == {"principalId": "dynamodb.amazonaws.com", "type": "Service"}
+    [discarded] = events(shop.directory / "log", "discarded")
+    assert discarded["kept"] == str(kept)
+    assert sum(entry["items"] for entry in events(shop.directory / "log", "expired")) == 1
 
 
 def test_sigterm_lets_the_invocation_end_and_keeps_the_checkpoint(shop: Shop) -> None:

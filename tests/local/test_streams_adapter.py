@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from botocore.exceptions import ConnectTimeoutError
 from botocore.parsers import ResponseParserError
-from fake_streams import ARN, WHEN, FakeStreams, page, raw, refusal
 
 from dynamodb_outbox.adapters.streams import (
     DynamoDbStream,
@@ -22,6 +21,7 @@ from dynamodb_outbox.adapters.streams import (
 )
 from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.provision import create_table
+from fake_streams import ARN, WHEN, FakeStreams, page, raw, refusal
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -39,6 +39,28 @@ def test_reading_starts_at_the_beginning_or_after_the_checkpoint() -> None:
     later = FakeStreams(page(8))
     DynamoDbStream(later, ARN).open("s", after="7").read()
     assert (fresh.sought, later.sought) == (["TRIM_HORIZON"], ["7"])
+
+
+def test_reading_may_start_at_a_number_or_at_the_end() -> None:
+    """The first kind of position that is given counts; once a record was read, its number does."""
+    client = FakeStreams(page(8), refusal("ExpiredIteratorException"), page(9))
+    reader = DynamoDbStream(client, ARN).open("s", at="8", latest=True)
+    assert [numbers(reader.read()) for _ in range(2)] == [["8"], ["9"]]
+    assert list(zip(client.sought_how, client.sought, strict=True)) == [
+        ("AT_SEQUENCE_NUMBER", "8"),
+        ("AFTER_SEQUENCE_NUMBER", "8"),
+    ]
+    ended = FakeStreams(page(), page(3), refusal("ExpiredIteratorException"), page())
+    reader = DynamoDbStream(ended, ARN).open("s", latest=True)
+    assert [reader.read().gap for _ in range(3)] == [None] * 3
+    assert ended.sought_how == ["LATEST", "AFTER_SEQUENCE_NUMBER"]
+
+
+def test_a_number_to_start_at_that_was_trimmed_is_a_gap() -> None:
+    """Reading goes on at the oldest record, and not at the end, whatever was asked for."""
+    client = FakeStreams((refusal("TrimmedDataAccessException"),), page(50))
+    read = DynamoDbStream(client, ARN).open("s", at="8", latest=True).read()
+    assert (numbers(read), read.gap, client.sought_how[-1]) == (["50"], Gap(None), "TRIM_HORIZON")
 
 
 def test_an_iterator_is_kept_from_page_to_page() -> None:

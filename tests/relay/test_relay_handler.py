@@ -568,11 +568,3 @@ def test_a_request_that_fails_as_a_whole_is_retried() -> None:
     bus = Resetting()
     assert failures(relay(bus).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
     assert [short(event) for event in bus.accepted] == ["1", "2"]
-
-
-def test_a_pool_that_takes_no_work_is_an_error_and_not_an_answer() -> None:
-    """As when the interpreter is shutting down: the batch is delivered again."""
-    made = relay(Bus())
-    made._started_pool().shutdown()
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        made.lambda_handler({"Records": [row(1)]}, Context())

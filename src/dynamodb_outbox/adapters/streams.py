@@ -4,6 +4,9 @@ The API speaks of iterators, which expire after 15 minutes and are lost with the
 sequence number that was read; an iterator is only a way to get there, made again whenever it is needed. Three ends are
 told apart, because each loses records when it is taken for another: an expired iterator (seek again after the last
 number), a closed shard (go on with its children), and trimmed data (records older than 24 hours are gone: `Page.gap`).
+
+A reader that starts at the end of a shard (LATEST) has no position until it has read a record. When its iterator is
+lost before that, what was written meanwhile is missed, and that is a gap as well.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ __all__ = [
     "Shard",
     "ShardReader",
     "StreamsClient",
+    "json_item",
     "lambda_form",
     "stream_arn",
 ]
@@ -60,7 +64,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Gap:
-    """Records after the number `after` (None: at the start) may have been trimmed before they were read."""
+    """Records after the number `after` (None: at the start) may have been missed: trimmed, or written around LATEST."""
 
     after: str | None
 
@@ -107,19 +111,46 @@ class DynamoDbStream:
                 return found
             start = {"ExclusiveStartShardId": last}
 
-    def open(self, shard_id: str, *, after: str | None = None) -> ShardReader:
-        """Return a reader of the records after the sequence number `after`; of all that are left when it is None."""
-        return ShardReader(self._client, self.arn, shard_id, after)
+    def open(
+        self, shard_id: str, *, after: str | None = None, at: str | None = None, latest: bool = False
+    ) -> ShardReader:
+        """Return a reader of the records after the sequence number `after`.
+
+        Without one: from the number `at` on, or, with `latest`, those that are written after the first `read`; and
+        else all that are left.
+        """
+        return ShardReader(self._client, self.arn, shard_id, _Start(after, at, latest))
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where to seek, the first of these that is given; the oldest record when none is."""
+
+    after: str | None = None
+    at: str | None = None
+    latest: bool = False
+
+    @property
+    def request(self) -> dict[str, str]:
+        if self.after is not None:
+            return {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self.after}
+        if self.at is not None:
+            return {"ShardIteratorType": "AT_SEQUENCE_NUMBER", "SequenceNumber": self.at}
+        return {"ShardIteratorType": "LATEST" if self.latest else "TRIM_HORIZON"}
+
+    @property
+    def is_a_number(self) -> bool:
+        return self.after is not None or self.at is not None
 
 
 class ShardReader:
     """Reads a shard page by page. Made by `DynamoDbStream.open`."""
 
-    def __init__(self, client: StreamsClient, arn: str, shard_id: str, after: str | None) -> None:
+    def __init__(self, client: StreamsClient, arn: str, shard_id: str, start: _Start) -> None:
         self._client = client
         self._arn = arn
         self._shard_id = shard_id
-        self._after = after
+        self._start = start
         self._iterator: str | None = None
         self._gap: Gap | None = None  # found, and not reported yet
 
@@ -143,27 +174,28 @@ class ShardReader:
             answer = _call(self._client.get_records, ShardIterator=self._iterator, Limit=limit)
         except _Expired:
             self._iterator = None
+            if self._start.latest and not self._start.is_a_number:
+                self._gap = Gap(None)
             return None
         except _Trimmed:
-            self._gap = self._gap or Gap(self._after)
-            self._iterator = self._after = None
+            self._gap = self._gap or Gap(self._start.after)
+            self._iterator, self._start = None, _Start()
             return None
         except StreamMissing:
-            return Page(closed=True, gap=self._gap or Gap(self._after))
+            return Page(closed=True, gap=self._gap or Gap(self._start.after))
         return self._page(answer)
 
     def _seek(self) -> str:
-        position = {"ShardIteratorType": "TRIM_HORIZON"}
-        if self._after is not None:
-            position = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._after}
-        answer = _call(self._client.get_shard_iterator, StreamArn=self._arn, ShardId=self._shard_id, **position)
+        answer = _call(
+            self._client.get_shard_iterator, StreamArn=self._arn, ShardId=self._shard_id, **self._start.request
+        )
         return str(answer["ShardIterator"])
 
     def _page(self, answer: Mapping[str, Any]) -> Page:
         records = tuple(lambda_form(record, self._arn) for record in answer["Records"])
         self._iterator = answer.get("NextShardIterator")
         if records:
-            self._after = records[-1]["dynamodb"]["SequenceNumber"]
+            self._start = _Start(after=records[-1]["dynamodb"]["SequenceNumber"])
         gap, self._gap = self._gap, None
         return Page(records, closed=self._iterator is None, gap=gap)
 
@@ -178,12 +210,17 @@ def lambda_form(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
         change["ApproximateCreationDateTime"] = _epoch_seconds(change["ApproximateCreationDateTime"])
     for part in ("Keys", "NewImage", "OldImage"):
         if part in change:
-            change[part] = {name: _json_value(value) for name, value in change[part].items()}
+            change[part] = json_item(change[part])
     form = {name: value for name, value in record.items() if name not in ("dynamodb", "userIdentity")}
     form |= {"dynamodb": change, "eventSourceARN": arn}
     if identity := record.get("userIdentity"):
         form["userIdentity"] = {"principalId": identity.get("PrincipalId"), "type": identity.get("Type")}
     return form
+
+
+def json_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item, or a key, as boto3 reads it, in the JSON form of Lambda's events: binary is base64 text."""
+    return {name: _json_value(value) for name, value in item.items()}
 
 
 def _epoch_seconds(moment: datetime) -> int | float:

@@ -41,6 +41,7 @@ __all__ = [
     "NUMBER_DIGITS",
     "NUMBER_LARGEST_EXPONENT",
     "NUMBER_SMALLEST_EXPONENT",
+    "PARALLELIZATION",
     "PARTITION_KEY_BYTES",
     "RECEIVE_MESSAGES",
     "RECORD_AGE_S",
@@ -52,10 +53,12 @@ __all__ = [
     "SDK_TIMEOUT_S",
     "SORT_KEY_BYTES",
     "STREAM_PAGE_RECORDS",
+    "STREAM_RETENTION_MS",
     "TOKEN_LENGTH",
     "TOKEN_LIFE_MS",
     "TRANSACTION_ACTIONS",
     "TRANSACTION_BYTES",
+    "TTL_OLDEST_S",
     "SinkLimits",
 ]
 
@@ -78,12 +81,15 @@ TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
 STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
+STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
+TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 
 # --- Lambda's event source mapping; ranges with both ends -------------------------------------------------------------
 
 INVOCATION_BYTES = 6 * 1024 * 1024  # [LDG] of one event
 INVOCATION_RECORDS = (1, 10_000)  # [LDG, BC] BatchSize
 BATCH_WINDOW_MS = (0, 300_000)  # [LDG, BC] MaximumBatchingWindowInSeconds
+PARALLELIZATION = (1, 10)  # [LDG, BC] ParallelizationFactor
 RETRY_ATTEMPTS = (-1, 10_000)  # [LDG, BC] MaximumRetryAttempts; -1 is for ever
 RECORD_AGE_S = (-1, 604_800)  # [LDG, BC] MaximumRecordAgeInSeconds; -1 is for ever
 LEAST_RECORD_AGE_S = 60  # [LDG] where it is not for ever

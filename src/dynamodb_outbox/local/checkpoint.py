@@ -1,22 +1,26 @@
 """How far each shard was processed, in a file that survives the process and never holds half a truth.
 
-The file is replaced as a whole (written beside, flushed to the disk, renamed over), so a crash leaves the old content
-or the new one. It names its stream: sequence numbers of another stream mean nothing, so a file of another stream (the
-table was made again) counts as empty, and everything is delivered again rather than skipped.
+The file is replaced as a whole, so a crash leaves the old content or the new one. It names its stream: sequence numbers
+of another stream mean nothing, so a file of another stream (the table was made again) counts as empty, and everything
+is delivered again rather than skipped. Beside the checkpoint it keeps what was tried beyond it, so that the retries of
+a batch are counted on after a restart.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import re
 import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.local.durable import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = ["CheckpointCorrupt", "CheckpointFile", "Position"]
@@ -39,24 +43,38 @@ class CheckpointCorrupt(OutboxError):
 
 @dataclass(frozen=True)
 class Position:
-    """One shard: everything up to and including `after` is done (None: nothing yet); `finished`: it has no more."""
+    """One shard: everything up to and including `after` is done (None: nothing yet); `finished`: it has no more.
+
+    `tried` is what was tried beyond that. A shard that is read from LATEST on, and has nothing done yet, has `latest`
+    until its first record was seen, then the number of that record: `first`.
+    """
 
     after: str | None = None
     finished: bool = False
+    tried: tuple[Tried, ...] = ()
+    latest: bool = False
+    first: str | None = None
 
 
 class CheckpointFile:
     """The positions of the shards of stream `stream`, kept in `path`.
 
-    Reads the file at once. Raises CheckpointCorrupt when it is there and is not one of ours. `discarded` tells whether
-    it was of another stream.
+    Reads the file at once. Raises CheckpointCorrupt when it is there and is not one of ours. `fresh` tells whether
+    there was none, `discarded` whether it was of another stream.
     """
 
     def __init__(self, path: Path, stream: str) -> None:
         self._path = path
         self._stream = stream
+        self.fresh = False
         self.discarded = False
         self._positions = self._load()
+
+    def begin(self, positions: Mapping[str, Position]) -> None:
+        """Settle where shards start; on the disk when this returns, also when there are none. No longer `fresh`."""
+        self._positions.update(positions)
+        self._save()
+        self.fresh = False
 
     def position(self, shard_id: str) -> Position:
         """Return where a shard stands."""
@@ -65,6 +83,10 @@ class CheckpointFile:
     def finished(self) -> frozenset[str]:
         """Return the shards that were processed to their end."""
         return frozenset(shard for shard, position in self._positions.items() if position.finished)
+
+    def unseen(self) -> frozenset[str]:
+        """Return the shards that are read from LATEST on, and of which no record was seen yet."""
+        return frozenset(shard for shard, position in self._positions.items() if position.latest)
 
     def keep(self, shard_id: str, position: Position) -> None:
         """Move a shard forward; on the disk when this returns."""
@@ -79,6 +101,7 @@ class CheckpointFile:
         try:
             content = json.loads(self._path.read_text("utf-8"))
         except FileNotFoundError:
+            self.fresh = True
             return {}
         except ValueError as error:
             raise CheckpointCorrupt(self._path, str(error)) from None
@@ -95,25 +118,43 @@ class CheckpointFile:
         return {shard: self._position(entry) for shard, entry in shards.items()}
 
     def _position(self, entry: Any) -> Position:
-        after, finished = (entry.get("after"), entry.get("finished")) if isinstance(entry, dict) else ("", None)
-        if not isinstance(finished, bool) or not (after is None or _is_sequence_number(after)):
+        position = _read(entry) if isinstance(entry, dict) else None
+        if position is None:
             raise CheckpointCorrupt(self._path, f"{reprlib.repr(entry)} is no position")
-        return Position(after, finished)
+        return position
 
     def _save(self) -> None:
-        shards = {shard: {"after": at.after, "finished": at.finished} for shard, at in self._positions.items()}
+        shards = {shard: _entry(position) for shard, position in self._positions.items()}
         content = {"format": _FORMAT, "stream": self._stream, "shards": shards}
-        beside = self._path.with_name(self._path.name + ".new")
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_whole(self._path, json.dumps(content))
+
+
+def _entry(position: Position) -> dict[str, Any]:
+    """Return a position as JSON; what it lacks is left out, beside the two that are always there."""
+    entry = dataclasses.asdict(position)
+    return {name: value for name, value in entry.items() if value or name in ("after", "finished")}
+
+
+def _read(entry: dict[str, Any]) -> Position | None:
+    after, finished, first = entry.get("after"), entry.get("finished"), entry.get("first")
+    tried = entry.get("tried", [])
+    latest = entry.get("latest", False)
+    numbers = [number for number in (after, first) if number is not None]
+    if not isinstance(finished, bool) or not isinstance(latest, bool) or not all(map(_is_sequence_number, numbers)):
+        return None
+    if not isinstance(tried, list) or not all(map(_is_tried, tried)):
+        return None
+    return Position(after, finished, tuple(Tried(**one) for one in tried), latest, first)
+
+
+_TRIED = {"start": str, "end": str, "invocations": int, "retries": int, "lane": int}
+
+
+def _is_tried(entry: Any) -> bool:
+    if not isinstance(entry, dict) or entry.keys() != _TRIED.keys():
+        return False
+    typed = all(type(entry[name]) is kind for name, kind in _TRIED.items())
+    return typed and _is_sequence_number(entry["start"]) and _is_sequence_number(entry["end"])
 
 
 def _is_sequence_number(after: Any) -> bool:

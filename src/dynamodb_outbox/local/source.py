@@ -4,14 +4,15 @@ The decisions are those of `core.eventsource`; here are the effects, and their o
 the function answered. Dying between the two delivers records again, and never skips one. One invocation at a time,
 shards in the order of their lineage. The list of shards is looked at again whenever one ended, often while the children
 of one that ended are missing from it, and now and then in any case: shards appear while others are being read. SIGTERM
-lets the invocation in progress end, keeps the checkpoint and leaves.
+lets the invocation in progress end, keeps the checkpoint and leaves. Lanes of a shard (`parallelization_factor`) take
+turns, one invocation at a time.
 
     python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000001 --table shop \
         --handler shop.relay:handler --checkpoint shop.checkpoint
 
 The log (`--log`) has one JSON object a line, each with `event` and `at_ms`: started, invoking, answered, checkpoint,
-discarded, gap, unavailable, alive (every 10 s), stopped. Without a log, warnings on standard error say what went wrong:
-why an invocation failed, each reason once.
+discarded, expired, gap, unavailable, alive (every 10 s), stopped. Without a log, warnings on standard error say what
+went wrong: why an invocation failed, each reason once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from dynamodb_outbox.core.eventsource.answers import Outcome
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import compile_filters
-from dynamodb_outbox.core.eventsource.lineage import childless, readable
+from dynamodb_outbox.core.eventsource.lineage import StartingPosition, childless, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.errors import StreamUnavailable
@@ -37,12 +38,15 @@ from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
 from dynamodb_outbox.local.complaints import Complaints
+from dynamodb_outbox.local.on_failure import FailureDirectory, mapped
+from dynamodb_outbox.local.ttl import ExpiredItems, ttl_attribute
 from dynamodb_outbox.process.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from dynamodb_outbox.core.eventsource.records import StreamRecord
     from dynamodb_outbox.local.function import Function
     from dynamodb_outbox.ports import Clock, Entropy
     from dynamodb_outbox.process.stop import StopFlag
@@ -62,7 +66,7 @@ _LIST_EVERY_MS = 5_000
 
 
 @dataclass
-class _Lane:
+class _Shard:
     """One shard that is being read."""
 
     shard_id: str
@@ -76,6 +80,9 @@ class _Lane:
 class EventSource:
     """Drives `function` from `stream`, as `config` says, until `stop` is set.
 
+    `start` counts when there is no checkpoint yet: not even one of another stream, since a table that was made again is
+    read from its beginning. `on_failure` keeps what is given up; `ttl` does what the engine leaves undone about it.
+
     `last_record_ms` is when a record was last seen (epoch milliseconds, None: never): a source that is alive and sees
     nothing, though records are written, is a source that has lost its place.
     """
@@ -85,12 +92,15 @@ class EventSource:
     checkpoint: CheckpointFile
     stop: StopFlag
     config: MappingConfig = field(default_factory=MappingConfig)
+    start: StartingPosition = StartingPosition.TRIM_HORIZON
+    on_failure: FailureDirectory | None = None
+    ttl: ExpiredItems | None = None
     poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS
     journal: Journal = field(default_factory=lambda: Journal(None))
     clock: Clock = field(default_factory=SystemClock)
     entropy: Entropy = field(default_factory=SystemEntropy)
     last_record_ms: int | None = None
-    _lanes: dict[str, _Lane] = field(default_factory=dict)
+    _shards: dict[str, _Shard] = field(default_factory=dict)
     _outage: bool = False
     _sign_ms: int = 0
     _listed_ms: int | None = None
@@ -118,12 +128,14 @@ class EventSource:
 
     def step(self) -> bool:
         """Look at every readable shard once; return whether there was anything to do."""
-        if not self._lanes:
+        if self.ttl is not None and (count := self.ttl.sweep(self.clock.now_ms(), self.clock.monotonic_ms())):
+            self._say("expired", items=count)
+        if not self._shards:
             self._discover_when_due()
         busy = False
-        for lane in list(self._lanes.values()):
+        for shard in list(self._shards.values()):
             if not self.stop.is_set():
-                busy = self._visit(lane) or busy
+                busy = self._visit(shard) or busy
         if not self.stop.is_set():
             # Last, so that shards that are open are read though the shards cannot be listed.
             self._discover_when_due()
@@ -136,57 +148,89 @@ class EventSource:
     def _discover(self) -> None:
         """Look at the list of shards, open those that can be read, and settle when to look again."""
         listed = {shard.shard_id: shard.parent_id for shard in self.stream.shards()}
+        if self.checkpoint.fresh and self.start is StartingPosition.LATEST:
+            latest = from_latest(listed)
+            self.checkpoint.begin(
+                {shard_id: Position(finished=True) for shard_id in latest.passed_over}
+                | {shard_id: Position(latest=True) for shard_id in latest.from_end}
+            )
+        elif self._listed_ms is None:
+            self._report_lost_starts()
         for shard_id in readable(listed, self.checkpoint.finished()):
-            if shard_id not in self._lanes:
-                after = self.checkpoint.position(shard_id).after
-                reader = self.stream.open(shard_id, after=after)
-                self._lanes[shard_id] = _Lane(shard_id, reader, ShardMachine(self.config, checkpoint=after))
+            if shard_id not in self._shards:
+                self._shards[shard_id] = self._open(shard_id)
         self.checkpoint.forget_all_but(set(listed))
-        missed = not self._lanes or childless(listed, self.checkpoint.finished())
+        missed = not self._shards or childless(listed, self.checkpoint.finished())
         self._list_every_ms = _LIST_EVERY_MS_WHILE_MISSED if missed else _LIST_EVERY_MS
         self._listed_ms = self.clock.monotonic_ms()
 
-    def _visit(self, lane: _Lane) -> bool:
+    def _open(self, shard_id: str) -> _Shard:
+        at = self.checkpoint.position(shard_id)
+        reader = self.stream.open(shard_id, after=at.after, at=at.first, latest=at.latest)
+        return _Shard(shard_id, reader, ShardMachine(self.config, checkpoint=at.after, tried=at.tried))
+
+    def _report_lost_starts(self) -> None:
+        """Say which shards an earlier run began at LATEST, and saw no record of: their ends are looked for anew."""
+        for shard_id in self.checkpoint.unseen():
+            self._gap(shard_id, None)
+
+    def _visit(self, shard: _Shard) -> bool:
         now_ms = self.clock.now_ms()
-        page = lane.reader.read() if lane.machine.wants_records and not lane.exhausted else Page()
+        page = shard.reader.read() if shard.machine.wants_records and not shard.exhausted else Page()
         if page.gap is not None:
-            _log.warning("shard %s: records after %s may have been trimmed unread", lane.shard_id, page.gap.after)
-            self._say("gap", shard=lane.shard_id, after=page.gap.after)
-        if page.records:
-            self.last_record_ms = now_ms
-        commands = lane.machine.read([stream_record(body) for body in page.records], now_ms)
+            self._gap(shard.shard_id, page.gap.after)
+        commands = shard.machine.read(self._taken(shard, page, now_ms), now_ms)
         if page.closed:
-            lane.exhausted = True
-            commands += lane.machine.close(now_ms)
-        invoked = self._carry_out(lane, commands)
-        if lane.exhausted and lane.machine.drained:
-            self._finish(lane)
+            shard.exhausted = True
+            commands += shard.machine.close(now_ms)
+        invoked = self._carry_out(shard, commands)
+        if shard.exhausted and shard.machine.drained:
+            self._finish(shard)
             return True
         return bool(page.records) or invoked
 
-    def _carry_out(self, lane: _Lane, commands: Sequence[Command]) -> bool:
+    def _taken(self, shard: _Shard, page: Page, now_ms: int) -> list[StreamRecord]:
+        """Return the records of a page as the machine reads them."""
+        records = [
+            stream_record(body if self.ttl is None else self.ttl.mark(body, shard.shard_id)) for body in page.records
+        ]
+        if records:
+            self.last_record_ms = now_ms
+            if self.checkpoint.position(shard.shard_id).latest:
+                # From here on there is a position, though nothing is done.
+                self.checkpoint.keep(shard.shard_id, Position(first=records[0].sequence_number))
+        return records
+
+    def _carry_out(self, shard: _Shard, commands: Sequence[Command]) -> bool:
         """Do what the machine says, and what it says to the answers; return whether the function was invoked."""
         todo = list(commands)
         invoked = False
-        lane.wake_at_ms = None
+        shard.wake_at_ms = None
         while todo:
             command = todo.pop(0)
             if isinstance(command, Checkpoint):
-                self.checkpoint.keep(lane.shard_id, Position(command.sequence_number))
-                self._say("checkpoint", shard=lane.shard_id, sequence_number=command.sequence_number)
+                self._reached(shard, command)
             elif isinstance(command, Discard):
-                self._discarded(lane, command)
+                self._discarded(shard, command)
             elif isinstance(command, WaitUntil):
-                lane.wake_at_ms = command.at_ms
+                shard.wake_at_ms = command.at_ms
             elif not self.stop.is_set():
                 invoked = True
-                todo += self._invoke(lane, command)
+                # What was given up, and how far it is, comes before the next invocation of another lane.
+                todo = sorted(todo + self._invoke(shard, command), key=lambda one: isinstance(one, Invoke))
         return invoked
 
-    def _invoke(self, lane: _Lane, command: Invoke) -> list[Command]:
+    def _reached(self, shard: _Shard, command: Checkpoint) -> None:
+        self.checkpoint.keep(shard.shard_id, Position(command.sequence_number, tried=shard.machine.tried))
+        if self.ttl is not None:
+            self.ttl.forget(shard.shard_id, command.sequence_number, self.clock.now_ms())
+        self._say("checkpoint", shard=shard.shard_id, sequence_number=command.sequence_number)
+
+    def _invoke(self, shard: _Shard, command: Invoke) -> list[Command]:
         started_ms = self.clock.now_ms()
         batch = {
-            "shard": lane.shard_id,
+            "shard": shard.shard_id,
+            "lane": command.lane,
             "attempt": command.attempt,
             "records": len(command.records),
             "start": command.records[0].sequence_number,
@@ -196,8 +240,12 @@ class EventSource:
         self._say("invoking", **batch)
         answer = self.function.invoke({"Records": [record.body for record in command.records]})
         now_ms = self.clock.now_ms()
-        commands = lane.machine.answered(answer, now_ms, self.entropy.unit())
-        verdict = lane.machine.last_verdict
+        commands = shard.machine.answered(answer, now_ms, self.entropy.unit(), command.lane)
+        if not any(isinstance(one, Checkpoint) for one in commands):
+            position = self.checkpoint.position(shard.shard_id)
+            if position.tried != shard.machine.tried:
+                self.checkpoint.keep(shard.shard_id, replace(position, tried=shard.machine.tried))
+        verdict = shard.machine.last_verdict
         if verdict is not None:
             if verdict.outcome is Outcome.FAILED:
                 self._complaints.failed(verdict.reason)
@@ -206,33 +254,41 @@ class EventSource:
             )
         return commands
 
-    def _discarded(self, lane: _Lane, command: Discard) -> None:
+    def _discarded(self, shard: _Shard, command: Discard) -> None:
         _log.warning(
             "shard %s: %d records from %s to %s discarded after %d invocations: %s",
-            *(lane.shard_id, len(command.records), command.start, command.end),
+            *(shard.shard_id, len(command.records), command.start, command.end),
             *(command.invocations, command.condition.value),
         )
+        kept = None
+        if self.on_failure is not None:
+            kept = self.on_failure.keep(shard.shard_id, command, self.clock.now_ms(), self.entropy)
         self._say(
             "discarded",
-            shard=lane.shard_id,
+            shard=shard.shard_id,
             condition=command.condition.value,
             start=command.start,
             end=command.end,
             records=len(command.records),
             invocations=command.invocations,
+            kept=None if kept is None else str(kept),
         )
 
-    def _finish(self, lane: _Lane) -> None:
+    def _finish(self, shard: _Shard) -> None:
         """Leave a shard that is done; its children are looked for at once."""
-        self.checkpoint.keep(lane.shard_id, Position(lane.machine.checkpoint, finished=True))
-        del self._lanes[lane.shard_id]
+        self.checkpoint.keep(shard.shard_id, Position(shard.machine.checkpoint, finished=True))
+        del self._shards[shard.shard_id]
         self._list_every_ms = _LIST_AT_MOST_EVERY_MS
 
     def _pause_ms(self) -> int:
         """Until the next poll, or the first point in time that a shard waits for."""
         now_ms = self.clock.now_ms()
-        waits = [lane.wake_at_ms - now_ms for lane in self._lanes.values() if lane.wake_at_ms is not None]
+        waits = [shard.wake_at_ms - now_ms for shard in self._shards.values() if shard.wake_at_ms is not None]
         return max(1, min([self.poll_interval_ms, *waits]))
+
+    def _gap(self, shard_id: str, after: str | None) -> None:
+        _log.warning("shard %s: records after %s may have been missed", shard_id, after or "LATEST, or the oldest,")
+        self._say("gap", shard=shard_id, after=after)
 
     def _unavailable(self, error: StreamUnavailable) -> None:
         if not self._outage:
@@ -280,9 +336,28 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
             checkpoint=CheckpointFile(options.checkpoint, arn),
             stop=stop,
             config=config,
+            start=StartingPosition(options.starting_position),
+            on_failure=_failure_directory(options, arn),
+            ttl=_expired_items(options, tables),
             poll_interval_ms=options.poll_interval_ms,
             journal=journal,
         ).run()
+
+
+def _failure_directory(options: argparse.Namespace, arn: str) -> FailureDirectory | None:
+    if options.on_failure is None:
+        return None
+    return FailureDirectory(
+        options.on_failure, mapped(arn, options.function_name, account=options.account, region=options.region)
+    )
+
+
+def _expired_items(options: argparse.Namespace, tables: Any) -> ExpiredItems | None:
+    if options.ttl is None:
+        return None
+    attribute = options.ttl or ttl_attribute(tables, options.table)
+    path = options.checkpoint.with_name(options.checkpoint.name + ".ttl")
+    return ExpiredItems(tables, options.table, attribute, path)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -291,6 +366,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--table", required=True)
     parser.add_argument("--checkpoint", required=True, type=Path, metavar="FILE", help="how far it got")
+    parser.add_argument(
+        "--starting-position",
+        choices=[position.value for position in StartingPosition],
+        default=StartingPosition.TRIM_HORIZON.value,
+        help="without a checkpoint: the oldest record, or what is written from now on, with a gap (%(default)s)",
+    )
+    parser.add_argument("--on-failure", type=Path, metavar="DIR", help="keep what is given up there, as S3 would")
+    parser.add_argument(
+        "--ttl",
+        nargs="?",
+        const="",
+        metavar="ATTRIBUTE",
+        help="delete expired items, as TTL would; without a name, by the table's own TTL attribute",
+    )
     parser.add_argument("--filter", action="append", default=[], metavar="JSON", help="a filter pattern, repeatable")
     parser.add_argument("--bisect", action="store_true", help="split a batch that failed")
     parser.add_argument(

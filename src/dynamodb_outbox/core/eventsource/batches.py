@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.eventsource.answers import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.core.eventsource.commands import Response
     from dynamodb_outbox.core.eventsource.records import StreamRecord
 
 __all__ = ["Aftermath", "Batch", "aftermath"]
@@ -28,23 +29,23 @@ __all__ = ["Aftermath", "Batch", "aftermath"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Records in stream order. Once they are done, everything up to `through` is (filtered records after them, too).
+    """Records of one lane, in stream order.
 
     `invocations` is how often this batch, or the one it was split from, was handed over; `retries` how many of these
-    count against the limit.
+    count against the limit; `response` how the last one ended.
     """
 
     records: tuple[StreamRecord, ...]
-    through: str
     invocations: int = 0
     retries: int = 0
+    response: Response | None = None
 
 
 @dataclass(frozen=True)
 class Aftermath:
-    """`done` is how far the checkpoint moves, None for not at all; `rest` what is still to be tried, in order."""
+    """`done` are the records that need no more attempt; `rest` is what is still to be tried, in order."""
 
-    done: str | None
+    done: tuple[StreamRecord, ...] = ()
     rest: tuple[Batch, ...] = ()
 
 
@@ -79,18 +80,17 @@ def aftermath(batch: Batch, verdict: Verdict, *, bisect: bool) -> Aftermath:
         reaction = _Reaction.RETRY
 
     if reaction is _Reaction.FINISH:
-        return Aftermath(done=batch.through)
+        return Aftermath(done=batch.records)
     if reaction is _Reaction.AGAIN:
-        return Aftermath(done=None, rest=(batch,))
+        return Aftermath(rest=(batch,))
     if reaction is _Reaction.RETRY:
-        return Aftermath(done=None, rest=(replace(batch, retries=batch.retries + 1),))
+        return Aftermath(rest=(replace(batch, retries=batch.retries + 1),))
     if reaction is _Reaction.HALVE:
-        return Aftermath(done=None, rest=_split(batch, len(batch.records) // 2))
+        return Aftermath(rest=_split(batch, len(batch.records) // 2))
     before, after = _split(batch, place)
     counted = 1 if reaction is _Reaction.CUT_AND_RETRY else 0
-    return Aftermath(done=before.through, rest=(replace(after, retries=batch.retries + counted),))
+    return Aftermath(done=before.records, rest=(replace(after, retries=batch.retries + counted),))
 
 
 def _split(batch: Batch, place: int) -> tuple[Batch, Batch]:
-    left, right = batch.records[:place], batch.records[place:]
-    return replace(batch, records=left, through=left[-1].sequence_number), replace(batch, records=right)
+    return replace(batch, records=batch.records[:place]), replace(batch, records=batch.records[place:])

@@ -10,6 +10,7 @@ from dynamodb_outbox.core.limits import (
     INVOCATION_BYTES,
     INVOCATION_RECORDS,
     LEAST_RECORD_AGE_S,
+    PARALLELIZATION,
     RECORD_AGE_S,
     RETRY_ATTEMPTS,
 )
@@ -27,6 +28,7 @@ EVENT_WRAPPER_BYTES = 64
 _RANGES = {
     "batch_size": INVOCATION_RECORDS,
     "batching_window_ms": BATCH_WINDOW_MS,
+    "parallelization_factor": PARALLELIZATION,
     "maximum_retry_attempts": RETRY_ATTEMPTS,
     "maximum_record_age_s": RECORD_AGE_S,
     "retry_base_ms": (1, 60_000),  # ours
@@ -41,6 +43,7 @@ class MappingConfig:
 
     batch_size                  most records of one invocation, 1 to 10,000; also at most 6 MB of JSON
     batching_window_ms          how long to gather records before a batch that is not full goes out, 0 to 300,000
+    parallelization_factor      lanes of a shard, 1 to 10; the records of one item are always in one lane
     filters                     which records count; the others are passed over and still move the checkpoint
     maximum_retry_attempts      n retries are n+1 invocations; -1 for ever; 0 to 10,000
     maximum_record_age_s        older records are discarded; -1 never; 60 to 604,800
@@ -53,6 +56,7 @@ class MappingConfig:
 
     batch_size: int = 100
     batching_window_ms: int = 0
+    parallelization_factor: int = 1
     filters: Filters = NO_FILTERS
     maximum_retry_attempts: int = FOREVER
     maximum_record_age_s: int = FOREVER

@@ -5,9 +5,10 @@ a pattern must match, one rule of a leaf is enough, and one pattern of the mappi
 number, true, false, null) or one operator: prefix, suffix, anything-but, exists, equals-ignore-case, numeric. `$or`
 takes a list of patterns.
 
-Two things surprise people [LDG]. DynamoDB's JSON carries numbers as text (`{"N": "5"}`), so `numeric` and number
-literals never match an attribute of type N: compare with the text. And `exists` looks at leaves: on a field that holds
-an object, `exists: true` never matches and `exists: false` always does.
+Three things surprise people [LDG]. DynamoDB's JSON carries numbers as text (`{"N": "5"}`), so `numeric` and number
+literals never match an attribute of type N: compare with the text. A number literal is compared as it is spelt: 300 is
+not 300.0; only `numeric` compares values. And `exists` looks at leaves: on a field that holds an object, `exists: true`
+never matches and `exists: false` always does.
 
 Operators that Lambda does not document are refused with their name and place, because a filter that never matches drops
 records in silence.
@@ -112,12 +113,8 @@ def _rule(rule: Any, path: str) -> _Rule:
 
 
 def _same(value: Any, literal: Any) -> bool:
-    """Equality of JSON values: true is not 1, and text is never a number."""
-    if isinstance(value, bool) or isinstance(literal, bool) or literal is None:
-        return value is literal
-    if isinstance(literal, str):
-        return isinstance(value, str) and value == literal
-    return isinstance(value, (int, float)) and bool(value == literal)
+    """Equality of JSON values as they are spelt: true is not 1, 1 is not 1.0, and text is never a number [LDG]."""
+    return type(value) is type(literal) and bool(value == literal)
 
 
 def _text(operator: str, argument: Any, path: str) -> str:

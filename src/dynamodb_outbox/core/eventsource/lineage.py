@@ -3,16 +3,50 @@
 A shard that splits is closed and followed by its children; a later change of an item may be in a child while an earlier
 one is still unread in the parent. A child may be listed a moment after its parent was closed: what was read to its end
 and has no child in the list is a reason to look at the list again.
+
+Where reading starts is settled once, by the first list of shards: TRIM_HORIZON is the oldest record that is left;
+LATEST is the end of the shards that are open then, and the beginning of every shard that comes later. LATEST has a gap
+[LDG]: what is written until all the ends were found is missed. It is for those who can do without it; an outbox cannot.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["childless", "readable"]
+__all__ = ["Latest", "StartingPosition", "childless", "from_latest", "readable"]
+
+
+class StartingPosition(Enum):
+    """Where a mapping starts to read a stream; the values are AWS's."""
+
+    TRIM_HORIZON = "TRIM_HORIZON"
+    LATEST = "LATEST"
+
+
+@dataclass(frozen=True)
+class Latest:
+    """What LATEST means for the first list of shards: which are `passed_over` whole, and which are read `from_end` on.
+
+    Shards that are listed later are in neither, and are read from their beginning.
+    """
+
+    passed_over: frozenset[str]
+    from_end: frozenset[str]
+
+
+def from_latest(parents: Mapping[str, str | None]) -> Latest:
+    """Return where to start in each of the shards; `parents` as in `readable`, of the first list.
+
+    A shard that has a child has ended. One that ended and has no child in the list yet is read from its end on, which
+    is no record, so that its children follow.
+    """
+    ended = frozenset(parents) & frozenset(parents.values())
+    return Latest(frozenset(ended), frozenset(parents) - ended)
 
 
 def readable(parents: Mapping[str, str | None], finished: Collection[str]) -> list[str]:

@@ -1,52 +1,45 @@
-"""One shard of a DynamoDB stream, read the way Lambda reads it: one invocation at a time, in order, from a checkpoint.
+"""One shard of a DynamoDB stream, read the way Lambda reads it: in order, from a checkpoint, in one lane or several.
 
 Inputs: records that were read (`read`), the function's answer (`answered`), time going by (`tick`), the shard's end
 (`close`). Each returns commands. The machine keeps no clock: `now_ms` is epoch milliseconds, because a record's age is
 measured against the time it was written. A clock that jumps back cannot make it wait longer than the pause itself.
 
-What is remembered only here (the retries used, the halves of a split batch) is lost when the process dies. The
-checkpoint is not: what comes after it is delivered again. That is what "at least once" costs.
+The checkpoint is the number below which everything is done, in every lane: it waits for the slowest one. What the
+others did beyond it is delivered again after a restart. That is what "at least once" costs. The retries that were used
+up need not be lost with the process: see `tried`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.eventsource.answers import Answer, Outcome, Verdict, judge
-from dynamodb_outbox.core.eventsource.batches import Batch, aftermath
-from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Condition, Discard, Invoke, WaitUntil
-from dynamodb_outbox.core.eventsource.config import (
-    EVENT_WRAPPER_BYTES,
-    FOREVER,
-    PAYLOAD_BYTES,
-    MappingConfig,
-    retry_pause_ms,
-)
+from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, Tried, WaitUntil
+from dynamodb_outbox.core.eventsource.config import PAYLOAD_BYTES, MappingConfig
+from dynamodb_outbox.core.eventsource.lanes import Lane, lane_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dynamodb_outbox.core.eventsource.answers import Answer, Verdict
     from dynamodb_outbox.core.eventsource.records import StreamRecord
 
 __all__ = ["ShardMachine"]
 
 
 class ShardMachine:
-    """The state of one shard's processing. `checkpoint` is the sequence number that an earlier run reached, or None."""
+    """The state of one shard's processing.
 
-    def __init__(self, config: MappingConfig, *, checkpoint: str | None = None) -> None:
+    `checkpoint` is the sequence number that an earlier run reached, or None; `tried` what it had tried beyond that, as
+    its machine said, with the same parallelization factor.
+    """
+
+    def __init__(self, config: MappingConfig, *, checkpoint: str | None = None, tried: Iterable[Tried] = ()) -> None:
         self._config = config
         self._checkpoint = checkpoint
         self._seen = checkpoint
-        self._pending: deque[StreamRecord] = deque()
-        self._pending_bytes = 0
-        self._gathering_since = 0
-        self._to_try: list[Batch] = []  # the next one last
-        self._in_flight: Batch | None = None
-        self._failures = 0
-        self._not_before = 0
+        earlier = tuple(tried)
+        self._lanes = [Lane(config, number, earlier) for number in range(config.parallelization_factor)]
+        self._before: dict[int, str | None] = {}  # for each record that is not done, the number that was read before it
         self._closed = False
         self.last_verdict: Verdict | None = None
 
@@ -58,24 +51,29 @@ class ShardMachine:
     @property
     def wants_records(self) -> bool:
         """Whether to read on: False while there is enough for the next batches."""
-        return len(self._pending) < 2 * self._config.batch_size and self._pending_bytes < PAYLOAD_BYTES
+        waiting = [lane.pending for lane in self._lanes]
+        records, size = sum(count for count, _ in waiting), sum(size for _, size in waiting)
+        return records < 2 * self._config.batch_size * len(waiting) and size < PAYLOAD_BYTES * len(waiting)
 
     @property
     def drained(self) -> bool:
         """Whether everything that was read is done."""
-        return not self._pending and not self._to_try and self._in_flight is None
+        return all(lane.first_undone is None for lane in self._lanes)
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """The batches that were tried and are not done, with what was used up for them."""
+        return tuple(one for lane in self._lanes for one in lane.tried)
 
     def read(self, records: Iterable[StreamRecord], now_ms: int) -> list[Command]:
         """Take records in stream order. Those at or before a number that was read already are passed over."""
         for record in records:
             if self._seen is not None and record.number <= int(self._seen):
                 continue
-            self._seen = record.sequence_number
             if self._config.filters.match(record.body):
-                if not self._pending:
-                    self._gathering_since = now_ms
-                self._pending.append(record)
-                self._pending_bytes += record.size
+                self._before[record.number] = self._seen
+                self._lanes[lane_of(record, len(self._lanes))].add(record, now_ms)
+            self._seen = record.sequence_number
         return self._advance(now_ms)
 
     def tick(self, now_ms: int) -> list[Command]:
@@ -87,104 +85,44 @@ class ShardMachine:
         self._closed = True
         return self._advance(now_ms)
 
-    def answered(self, answer: Answer, now_ms: int, jitter: float) -> list[Command]:
-        """Take the answer to the last `Invoke`. `jitter` is a random number from 0 to 1.
+    def answered(self, answer: Answer, now_ms: int, jitter: float, lane: int = 0) -> list[Command]:
+        """Take the answer to the last `Invoke` of a lane. `jitter` is a random number from 0 to 1.
 
-        Raises ValueError when nothing was invoked.
+        Raises ValueError when nothing was invoked there.
         """
-        batch = self._in_flight
-        if batch is None:
-            raise ValueError("an answer came, but no invocation is in flight")
-        self._in_flight = None
-        numbers = [record.sequence_number for record in batch.records]
-        verdict = judge(answer, numbers, report_failures=self._config.report_batch_item_failures)
-        self.last_verdict = verdict
-        after = aftermath(batch, verdict, bisect=self._config.bisect_on_error)
-        self._to_try.extend(reversed(after.rest))
-        self._failures = 0 if after.done is not None else self._failures
-        if verdict.outcome is not Outcome.SUCCEEDED:
-            self._failures += 1
-            self._not_before = now_ms + retry_pause_ms(self._config, self._failures, jitter)
-        done = [] if after.done is None else self._reach(after.done)
-        return [*done, *self._give_up(), *self._advance(now_ms)]
+        self.last_verdict, discarded = self._lanes[lane].answered(answer, now_ms, jitter)
+        return self._advance(now_ms, discarded)
 
-    def _give_up(self) -> list[Command]:
-        """Discard the next batch when its retries are used up."""
-        limit = self._config.maximum_retry_attempts
-        if limit == FOREVER or not self._to_try or self._to_try[-1].retries <= limit:
+    def redeliver(self, now_ms: int, lane: int = 0) -> list[Command]:
+        """Hand the records that were last done in a lane over once more, before all others.
+
+        AWS delivers at least once, so a function must bear this at any time. The checkpoint does not go back; it waits
+        for the answer. Does nothing while an invocation is in flight in the lane, or when nothing was done in it since
+        it was last redelivered.
+        """
+        return self._advance(now_ms) if self._lanes[lane].redeliver() else []
+
+    def _advance(self, now_ms: int, discarded: Iterable[Discard] = ()) -> list[Command]:
+        """Let every lane go as far as it can: what is given up, how far everything is done, what is next."""
+        given_up: list[Command] = list(discarded)
+        invocations: list[Command] = []
+        for lane in self._lanes:
+            for command in lane.advance(now_ms, closed=self._closed):
+                (invocations if isinstance(command, Invoke) else given_up).append(command)
+        waits = [lane.waits_until for lane in self._lanes if lane.waits_until is not None]
+        return [*given_up, *self._reach(), *invocations, *([WaitUntil(min(waits))] if waits else [])]
+
+    def _reach(self) -> list[Command]:
+        """Move the checkpoint forward when something was done, never back and never past what is not done."""
+        done = [record for lane in self._lanes for record in lane.take_done()]
+        for record in done:
+            self._before.pop(record.number, None)
+        heads = [lane.first_undone for lane in self._lanes]
+        undone = [head.number for head in heads if head is not None]
+        if undone and not done:
+            return []  # what was passed over since needs no write of its own
+        reached = self._before.get(min(undone)) if undone else self._seen
+        if reached is None or (self._checkpoint is not None and int(reached) <= int(self._checkpoint)):
             return []
-        batch = self._to_try.pop()
-        self._failures = 0
-        self._not_before = 0
-        return [
-            Discard(Condition.RETRIES_EXHAUSTED, batch.records, batch.invocations),
-            *self._reach(batch.through),
-        ]
-
-    def _advance(self, now_ms: int) -> list[Command]:
-        """Go as far as possible: to an invocation, to a point in time, or to the end of what was read."""
-        commands: list[Command] = []
-        if self._in_flight is not None:
-            return commands
-        while self._to_try or self._batch_is_due(now_ms):
-            self._not_before = min(self._not_before, now_ms + self._config.retry_cap_ms)
-            if now_ms < self._not_before:
-                return [*commands, WaitUntil(self._not_before)]
-            batch = self._to_try.pop() if self._to_try else self._gather(now_ms)
-            fresh, discarded = self._without_expired(batch, now_ms)
-            commands += discarded
-            if fresh is not None:
-                self._in_flight = replace(fresh, invocations=fresh.invocations + 1)
-                return [*commands, Invoke(fresh.records, fresh.invocations + 1)]
-        if self._pending:
-            return [*commands, WaitUntil(self._gathering_since + self._config.batching_window_ms)]
-        # Only filtered records since: they are done by being passed over.
-        return commands if self._seen is None else [*commands, *self._reach(self._seen)]
-
-    def _batch_is_due(self, now_ms: int) -> bool:
-        if not self._pending:
-            return False
-        self._gathering_since = min(self._gathering_since, now_ms)
-        return (
-            self._closed
-            or len(self._pending) >= self._config.batch_size
-            or self._pending_bytes >= PAYLOAD_BYTES
-            or now_ms >= self._gathering_since + self._config.batching_window_ms
-        )
-
-    def _gather(self, now_ms: int) -> Batch:
-        """Take the next batch from the records that wait: by count and by bytes, at least one."""
-        records: list[StreamRecord] = []
-        room = PAYLOAD_BYTES - EVENT_WRAPPER_BYTES
-        while self._pending and len(records) < self._config.batch_size:
-            room -= self._pending[0].size + 1
-            if records and room < 0:
-                break
-            records.append(self._pending.popleft())
-            self._pending_bytes -= records[-1].size
-        self._gathering_since = now_ms
-        last = self._seen if not self._pending and self._seen is not None else records[-1].sequence_number
-        return Batch(tuple(records), through=last)
-
-    def _without_expired(self, batch: Batch, now_ms: int) -> tuple[Batch | None, list[Command]]:
-        """Discard the records at the head of a batch that are too old; None when nothing is left of it."""
-        age_s = self._config.maximum_record_age_s
-        if age_s == FOREVER:
-            return batch, []
-        oldest_ms = now_ms - age_s * 1000
-        fresh = next((i for i, record in enumerate(batch.records) if record.arrived_ms >= oldest_ms), None)
-        if fresh == 0:
-            return batch, []
-        expired = batch.records[:fresh]
-        discard = Discard(Condition.AGE_EXCEEDED, expired, batch.invocations)
-        if fresh is None:
-            return None, [discard, *self._reach(batch.through)]
-        rest = replace(batch, records=batch.records[fresh:])
-        return rest, [discard, *self._reach(expired[-1].sequence_number)]
-
-    def _reach(self, sequence_number: str) -> list[Command]:
-        """Move the checkpoint forward, never back."""
-        if self._checkpoint is not None and int(sequence_number) <= int(self._checkpoint):
-            return []
-        self._checkpoint = sequence_number
-        return [Checkpoint(sequence_number)]
+        self._checkpoint = reached
+        return [Checkpoint(reached)]

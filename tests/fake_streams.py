@@ -29,6 +29,7 @@ class FakeStreams:
     def __init__(self, *answers: Any) -> None:
         self.answers = deque(answers)
         self.sought: list[str] = []
+        self.sought_how: list[str] = []
         self.described: list[dict[str, Any]] = []
 
     def _next(self) -> Any:
@@ -40,6 +41,7 @@ class FakeStreams:
     def get_shard_iterator(self, **request: Any) -> Any:
         """Note where the reader seeks; fails only when the script says so by a tuple."""
         self.sought.append(request.get("SequenceNumber", request["ShardIteratorType"]))
+        self.sought_how.append(request["ShardIteratorType"])
         if self.answers and isinstance(self.answers[0], tuple):
             raise self.answers.popleft()[0]
         return {"ShardIterator": f"iterator-{len(self.sought)}"}
@@ -57,3 +59,12 @@ class FakeStreams:
 def page(*numbers: int, following: str | None = "next") -> dict[str, Any]:
     """Return an answer of GetRecords."""
     return {"Records": [raw(number) for number in numbers], "NextShardIterator": following}
+
+
+def shards(*listed: tuple[str, str | None]) -> dict[str, Any]:
+    """Return an answer of DescribeStream: shards with their parents."""
+    entries = [
+        {"ShardId": shard} if parent is None else {"ShardId": shard, "ParentShardId": parent}
+        for shard, parent in listed
+    ]
+    return {"StreamDescription": {"Shards": entries}}

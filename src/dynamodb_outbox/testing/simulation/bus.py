@@ -1,0 +1,144 @@
+"""A simulated event bus behind a boto3 client of "events": PutEvents, by EventBridge's rules for its entries.
+
+An entry is accepted, or refused in the answer with a code; when no entry of a request is valid the whole request fails
+[EBG]. An event whose data says `"poison": true` is one that the bus can never accept. Entries for another bus's name
+are answered as accepted, and are gone: so does EventBridge with a bus that does not exist [EBG].
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+
+from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENT_TIME_BYTES, EVENT_TYPE_LENGTH, EVENTBRIDGE
+from dynamodb_outbox.testing.simulation.client import SimulatedClient
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected
+from dynamodb_outbox.testing.simulation.network import BUS, client_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.testing.simulation.network import Network
+    from dynamodb_outbox.testing.simulation.process import Process
+
+__all__ = ["EVENTS_CONFIG", "POISON", "Bus", "EventsClient"]
+
+POISON = "poison"
+"""The member of an event's data that makes it unacceptable, when it is true."""
+
+EVENTS_CONFIG = Config(connect_timeout=0.8, read_timeout=1.7, retries={"mode": "standard", "total_max_attempts": 1})
+_OPERATION = "PutEvents"
+_ENTRY_FAULTS = {"entry_throttled": "ThrottlingException", "entry_internal": "InternalFailure"}
+_NAMES = frozenset(("Detail", "DetailType", "EventBusName", "Resources", "Source", "Time", "TraceHeader"))
+
+
+class Bus:
+    """The bus `name` of a destination. What it does is noted in the ledger under the destination."""
+
+    def __init__(self, network: Network, destination: str, name: str = "") -> None:
+        self.destination = destination
+        self.name = name or destination
+        self._network = network
+        self._events = 0
+
+    def client(self, process: Process, *, region: str = "eu-west-1", config: Config = EVENTS_CONFIG) -> EventsClient:
+        """Return a client of "events" for a process."""
+        return EventsClient(self, self._network, process, region=region, config=config)
+
+    def put(self, entries: Sequence[Mapping[str, Any]], invocation: int) -> dict[str, Any]:
+        """Act on a request that has arrived, and return the answer. Raises ClientError."""
+        _check_request(entries)
+        looked_at = [_Entry(entry) for entry in entries]
+        invalid = [entry for entry in looked_at if entry.code]
+        if len(invalid) == len(looked_at) or (
+            invalid
+            and self._network.faults.take("request_rejected", self.destination, invocation=invocation) is not None
+        ):
+            for entry in invalid:
+                self._note(Rejected, invocation, entry.event_id, entry.code)
+            raise client_error(_OPERATION, "ValidationException", f"{invalid[0].code}: the request was not valid")
+        results = [self._result(entry, invocation) for entry in looked_at]
+        if self._network.faults.take("entry_malformed_answer", self.destination, invocation=invocation) is not None:
+            results.pop()
+        return {"FailedEntryCount": sum("ErrorCode" in result for result in results), "Entries": results}
+
+    def _result(self, entry: _Entry, invocation: int) -> dict[str, str]:
+        code = entry.code
+        if not code:
+            fault = self._network.faults.first(_ENTRY_FAULTS, self.destination, invocation=invocation)
+            code = _ENTRY_FAULTS[fault.kind] if fault is not None else ""
+        if code:
+            self._note(Rejected, invocation, entry.event_id, code)
+            return {"ErrorCode": code, "ErrorMessage": "refused by the simulated bus"}
+        self._events += 1
+        if entry.bus == self.name:
+            self._note(Accepted, invocation, entry.event_id, entry.text)
+        return {"EventId": f"{self.destination}-{self._events}"}
+
+    def _note(self, fact: type[Accepted | Rejected], invocation: int, event_id: str, said: str) -> None:
+        ledger = self._network.ledger
+        ledger.note(fact(self._network.kernel.now_ms, self.destination, invocation, event_id, said))
+
+
+class EventsClient(SimulatedClient):
+    """boto3's client of "events", as far as a relay needs it."""
+
+    def __init__(self, bus: Bus, network: Network, process: Process, *, region: str, config: Config) -> None:
+        super().__init__(network, process, service="events", where=bus.destination, region=region, config=config)
+        self._bus = bus
+
+    def put_events(self, **request: Any) -> dict[str, Any]:
+        """PutEvents."""
+        (given,) = self._arguments(_OPERATION, request, "Entries")
+        entries = [dict(entry) for entry in given]
+        for entry in entries:
+            if strange := sorted(entry.keys() - _NAMES):
+                raise TypeError(f"PutEvents takes no {', '.join(strange)} in an entry")
+        invocation = self._process.invocation
+        return self._call(_OPERATION, lambda: self._bus.put(entries, invocation), BUS)
+
+
+class _Entry:
+    """An entry as the bus sees it: what is wrong with it (`code`), whose event it is, and what it says."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.bus = str(entry.get("EventBusName", "default")).rpartition("/")[2]
+        self.text = json.dumps(entry, sort_keys=True, default=str, ensure_ascii=False)
+        detail = _object(entry.get("Detail"))
+        self.event_id = "" if detail is None else str(detail.get("id", ""))
+        self.code = _fault(entry, detail)
+
+
+def _fault(entry: Mapping[str, Any], detail: Mapping[str, Any] | None) -> str:
+    kind, source = entry.get("DetailType"), entry.get("Source")
+    if not isinstance(kind, str) or not 0 < len(kind) <= EVENT_TYPE_LENGTH:
+        return "InvalidArgument"
+    if not isinstance(source, str) or not 0 < len(source) <= EVENT_SOURCE_LENGTH or source.startswith("aws."):
+        return "InvalidArgument"
+    if detail is None:
+        return "MalformedDetail"
+    data = detail.get("data", detail)
+    return "MalformedDetail" if isinstance(data, dict) and data.get(POISON) is True else ""
+
+
+def _object(detail: Any) -> dict[str, Any] | None:
+    try:
+        found = json.loads(detail) if isinstance(detail, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _check_request(entries: Sequence[Mapping[str, Any]]) -> None:
+    if not 1 <= len(entries) <= EVENTBRIDGE.entries:
+        raise client_error(_OPERATION, "ValidationException", f"1 to {EVENTBRIDGE.entries} entries are needed")
+    if sum(map(_size, entries)) > EVENTBRIDGE.request_bytes:
+        raise client_error(_OPERATION, "ValidationException", "the total size of the entries is over the limit")
+
+
+def _size(entry: Mapping[str, Any]) -> int:
+    texts = [entry.get(name) or "" for name in ("Source", "DetailType", "Detail")]
+    texts += entry.get("Resources") or []
+    return EVENT_TIME_BYTES * ("Time" in entry) + sum(len(str(text).encode()) for text in texts)

@@ -1,0 +1,222 @@
+"""What happened in a simulated world, as a list of frozen values: the ledger.
+
+Every part of the world writes down what it did, at the moment at which it took effect there; so the ledger is the
+truth, also about what nobody was told. Invariants are functions of it, and a timeline is the same list in words.
+Times are virtual milliseconds. A *record* is named by its partition and sort key, an *invocation* by a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.event import Event
+
+__all__ = [
+    "Accepted",
+    "Answered",
+    "Checkpointed",
+    "Committed",
+    "Discarded",
+    "Ended",
+    "Fact",
+    "Faulted",
+    "Heard",
+    "Invoked",
+    "Ledger",
+    "Moved",
+    "Raised",
+    "RecordKey",
+    "Rejected",
+    "Sent",
+    "Told",
+    "Trimmed",
+    "Written",
+]
+
+RecordKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that happened at a time."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Committed(Fact):
+    """A transaction was committed: the change `change` (the writer's name for it), and the events of its records."""
+
+    tx: str
+    writer: str
+    change: str
+    records: tuple[tuple[RecordKey, tuple[Event, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Told(Fact):
+    """What a writer was told about its change: "committed", "failed", "unknown", or "died" when it did not live to."""
+
+    writer: str
+    change: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Written(Fact):
+    """A stream record: `kind` is INSERT, MODIFY or REMOVE, `by` who made the change, `number` its sequence number."""
+
+    kind: str
+    item: RecordKey
+    shard: str
+    number: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Trimmed(Fact):
+    """Stream records of a shard went out of the stream."""
+
+    shard: str
+    numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Invoked(Fact):
+    """A function was handed a batch: `inserted` are the items of its INSERT records, `until_ms` its time-out."""
+
+    destination: str
+    invocation: int
+    shard: str
+    lane: int
+    instance: str
+    numbers: tuple[str, ...]
+    inserted: frozenset[RecordKey]
+    until_ms: int
+
+
+@dataclass(frozen=True)
+class Sent(Fact):
+    """A call number `call` left a process for the server `where`. Not each has a Heard: its process may be dead."""
+
+    where: str
+    operation: str
+    invocation: int
+    call: int
+    process: str
+
+
+@dataclass(frozen=True)
+class Heard(Fact):
+    """A call's process was answered (`error` is empty, or the class of what was raised), or stopped waiting for it.
+
+    A server may act on a call later than that: what it does then has the invocation of the call.
+    """
+
+    where: str
+    operation: str
+    invocation: int
+    call: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Accepted(Fact):
+    """The bus of a destination accepted an event. `entry` is what it was given, as text that equal entries share."""
+
+    destination: str
+    invocation: int
+    event_id: str
+    entry: str
+
+
+@dataclass(frozen=True)
+class Rejected(Fact):
+    """The bus of a destination refused an event, in its answer, with a code."""
+
+    destination: str
+    invocation: int
+    event_id: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Moved(Fact):
+    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks."""
+
+    record: RecordKey
+    state: str
+    invocation: int
+    events: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Answered(Fact):
+    """A function returned."""
+
+    invocation: int
+    answer: str
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Raised(Fact):
+    """A function raised an error."""
+
+    invocation: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Ended(Fact):
+    """A function ended without an answer: `how` is "crash" or "timeout"."""
+
+    invocation: int
+    how: str
+
+
+@dataclass(frozen=True)
+class Checkpointed(Fact):
+    """Everything of a shard up to `number` counts as done for a destination."""
+
+    destination: str
+    shard: str
+    number: str
+
+
+@dataclass(frozen=True)
+class Discarded(Fact):
+    """The event source gave records up and sent them to the on-failure destination."""
+
+    destination: str
+    shard: str
+    numbers: tuple[str, ...]
+    condition: str
+
+
+@dataclass(frozen=True)
+class Faulted(Fact):
+    """A fault was made: its `kind` (faults.py has them all), where, and in which invocation (0: in none)."""
+
+    kind: str
+    where: str
+    invocation: int = 0
+
+
+@dataclass
+class Ledger:
+    """The facts so far, in the order in which they took effect; `invocations` counts those that have a number."""
+
+    facts: list[Fact] = field(default_factory=list)
+    invocations: int = 0
+
+    def note(self, fact: Fact) -> None:
+        """Write a fact down."""
+        self.facts.append(fact)
+
+    def new_invocation(self) -> int:
+        """Return the number of the next invocation, from 1."""
+        self.invocations += 1
+        return self.invocations

@@ -1,0 +1,174 @@
+"""The faults of a simulated world: all kinds by name, a plan of single ones, and what is left of it in a run.
+
+A plan is an explicit list, so that each fault can be left out by itself. A fault is armed at a time and strikes the
+next chances it has (calls, entries, invocations, whatever its kind is about), `times` of them; one that lasts is in
+force for a while instead and strikes all of them. Nothing strikes at or after the plan's `until_ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.testing.simulation.facts import Faulted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dynamodb_outbox.testing.simulation.facts import Ledger
+    from dynamodb_outbox.testing.simulation.kernel import Kernel
+
+__all__ = ["FAULTS", "LASTING", "PARTS", "FaultPlan", "Faults", "PlannedFault"]
+
+PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "bus": {
+            "entry_throttled": "The bus answers 200 and says ThrottlingException of an entry.",
+            "entry_internal": "The bus answers 200 and says InternalFailure of an entry.",
+            "entry_malformed_answer": "The bus accepts a request and answers with one result too few.",
+            "request_rejected": "An invalid entry makes the bus refuse the whole request (ValidationException).",
+            "throttled_request": "The bus refuses a whole request with ThrottlingException.",
+            "reset_before": "A request does not reach the bus: a reset, or silence when the fault has an amount.",
+            "reset_after": "The answer of the bus is lost: a reset, or silence when the fault has an amount.",
+            "slow": "A request takes `amount_ms` longer; the bus may act on it after its caller has given up.",
+            "outage": "The bus cannot be reached for a while: connections are refused, or time out.",
+            "missing_target": "For a while there is no such bus (ResourceNotFoundException for each request).",
+            "access_denied": "For a while the bus refuses the caller (AccessDeniedException for each request).",
+        },
+        "table": {
+            "settle_throttled": "The table throttles a settle, or one statement of it.",
+            "settle_lost_before": "A settle does not reach the table.",
+            "settle_lost_after": "The answer to a settle is lost.",
+            "park_throttled": "The table throttles a call of a park.",
+            "park_lost_before": "A call of a park does not reach the table.",
+            "park_lost_after": "The answer to a call of a park is lost.",
+        },
+        "function": {
+            "crash": "A process of a function dies at the `nth` boundary of an effect in an invocation.",
+            "function_timeout": "A function hangs at the `nth` boundary of an effect until its time-out ends it.",
+            "invoke_throttled": "A function is not run, for want of concurrency.",
+            "cold_start": "A warm instance of a function is replaced by a new one.",
+        },
+        "source": {
+            "source_restart": "The event source dies between an answer and its checkpoint, and starts again from that.",
+            "redelivered": "The event source hands a batch over again that was done.",
+            "iterator_expired": "An iterator of the event source expires.",
+        },
+        "stream": {
+            "shard_split": "A shard is closed and has two children.",
+            "late_visibility": "Records become visible in the stream `amount_ms` later.",
+            "trim": "The oldest records go out of the stream.",
+        },
+        "writer": {
+            "commit_lost_before": "A transaction does not reach the table.",
+            "commit_lost_after": "The answer to a transaction is lost.",
+            "commit_conflict": "A transaction meets another one at work on an item.",
+            "commit_throttled": "The table throttles a transaction.",
+            "writer_crash": "A writer dies at the `nth` boundary of an effect.",
+        },
+        "clock": {
+            "clock_skew": "A process starts with a wall clock that is off by `amount_ms`.",
+            "clock_jump": "The wall clock of a process jumps by `amount_ms`.",
+        },
+        "items": {
+            "ttl_delete": "TTL deletes a record.",
+            "operator_delete": "Somebody deletes a record.",
+        },
+    }
+)
+"""All kinds of faults by the part of the world that they are about, with a sentence each."""
+
+FAULTS: Mapping[str, str] = MappingProxyType({kind: words for part in PARTS.values() for kind, words in part.items()})
+"""All kinds of faults, with a sentence each."""
+
+LASTING = frozenset(("outage", "missing_target", "access_denied"))
+"""Kinds that are in force from `at_ms` for `amount_ms` and strike every time."""
+
+
+@dataclass(frozen=True)
+class PlannedFault:
+    """One fault of a plan.
+
+    kind        a name of FAULTS
+    at_ms       when it is armed, virtual milliseconds
+    where       what it is about: a destination, a table ("table"), a function, a shard, a writer; "": whatever is next
+    amount_ms   how long it lasts, how late something gets, by how much a clock is off: its kind says which
+    nth         at which boundary of an effect it strikes, from 0
+    times       how often it strikes
+    """
+
+    kind: str
+    at_ms: int
+    where: str = ""
+    amount_ms: int = 0
+    nth: int = 0
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """The faults of a run; none of them strikes at or after `until_ms`. Raises ValueError for an unknown kind."""
+
+    faults: tuple[PlannedFault, ...] = ()
+    until_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := {fault.kind for fault in self.faults} - FAULTS.keys():
+            raise ValueError(f"no kinds of faults: {sorted(unknown)}")
+
+    def of(self, *kinds: str) -> tuple[PlannedFault, ...]:
+        """Return the faults of these kinds that are armed before the end, in order of time."""
+        chosen = [fault for fault in self.faults if fault.kind in kinds and fault.at_ms < self.until_ms]
+        return tuple(sorted(chosen, key=lambda fault: fault.at_ms))
+
+
+class Faults:
+    """What is left of a plan in a run, and a note in the ledger of each fault that strikes."""
+
+    def __init__(self, plan: FaultPlan, kernel: Kernel, ledger: Ledger) -> None:
+        self._until_ms = plan.until_ms
+        self._kernel = kernel
+        self._ledger = ledger
+        self._left: dict[str, list[list[int]]] = {}  # kind -> [number of the fault, strikes left]
+        self._planned = plan.of(*FAULTS)
+        for number, fault in enumerate(self._planned):
+            self._left.setdefault(fault.kind, []).append([number, fault.times])
+
+    def take(
+        self, kind: str, where: str = "", *, invocation: int = 0, boundary: int | None = None
+    ) -> PlannedFault | None:
+        """Return the fault of a kind that strikes here and now, noted, or None. With `boundary`, from its nth on."""
+        left = self._left.get(kind)
+        if not left:
+            return None
+        now_ms = self._kernel.now_ms
+        if now_ms >= self._until_ms:
+            return None
+        for one in left:
+            fault = self._planned[one[0]]
+            if fault.at_ms > now_ms:
+                return None  # in order of time
+            if (fault.where and fault.where != where) or (boundary is not None and boundary < fault.nth):
+                continue
+            if kind in LASTING:
+                if now_ms >= fault.at_ms + fault.amount_ms:
+                    continue
+            else:
+                one[1] -= 1
+                if not one[1]:
+                    left.remove(one)
+            self.note(kind, where, invocation=invocation)
+            return fault
+        return None
+
+    def first(self, kinds: Iterable[str], where: str = "", *, invocation: int = 0) -> PlannedFault | None:
+        """Return the fault of the first of these kinds that strikes here and now, noted, or None."""
+        for kind in kinds:
+            if kind in self._left and (fault := self.take(kind, where, invocation=invocation)) is not None:
+                return fault
+        return None
+
+    def note(self, kind: str, where: str = "", *, invocation: int = 0) -> None:
+        """Note a fault that was made at its time, without `take`."""
+        self._ledger.note(Faulted(self._kernel.now_ms, kind, where, invocation))

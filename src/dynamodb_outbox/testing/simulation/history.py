@@ -1,0 +1,184 @@
+"""The ledger of one run, looked up: which event was born where, who accepted it and when, where its record went.
+
+Built once and read by every invariant. An *index* is the place of a fact in the ledger, and so in the order of things:
+two facts may share a millisecond, never an index. Of what can happen again and again (an acceptance, a park) the first
+time is kept, because the promises are about the first time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.testing.simulation.facts import (
+    Accepted,
+    Checkpointed,
+    Committed,
+    Discarded,
+    Ended,
+    Faulted,
+    Invoked,
+    Moved,
+    Trimmed,
+    Written,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
+
+__all__ = ["Born", "History", "Place", "Terms", "history"]
+
+Place = tuple[str, str]
+"""A shard and a sequence number in it."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was promised in a run.
+
+    destinations    each has every event to get
+    ordered_keys    P4 holds between the records of one key
+    ordered_records P4 holds within a record
+    """
+
+    destinations: tuple[str, ...] = ("orders",)
+    ordered_keys: bool = True
+    ordered_records: bool = True
+
+
+@dataclass(frozen=True)
+class Born:
+    """An event as its commit made it: `name` is short and for people (`A.3`: the third event of key A)."""
+
+    index: int
+    event_id: str
+    key: str
+    name: str
+    record: RecordKey
+    position: int
+    at_ms: int
+
+
+@dataclass
+class History:
+    """What the ledger says, by what one asks for. `terms` are those of the run."""
+
+    facts: Sequence[Fact]
+    terms: Terms
+    born: dict[str, Born] = field(default_factory=dict)
+    records: dict[RecordKey, list[Born]] = field(default_factory=dict)
+    keys: dict[str, list[Born]] = field(default_factory=dict)
+    accepted: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(destination, event) -> index of the first acceptance."""
+    parked: dict[str, int] = field(default_factory=dict)
+    """event -> index of the first time that its record was stored as parked because of it."""
+    places: dict[RecordKey, Place] = field(default_factory=dict)
+    """record -> where the stream has its INSERT."""
+    inserts: dict[str, list[tuple[int, RecordKey]]] = field(default_factory=dict)
+    """shard -> the records that it carries, by number."""
+    invoked: dict[int, Invoked] = field(default_factory=dict)
+    ended: dict[int, Ended] = field(default_factory=dict)
+    faulted: dict[int, set[str]] = field(default_factory=dict)
+    """invocation -> kinds of the faults in it."""
+    given_up: dict[tuple[str, Place], int] = field(default_factory=dict)
+    """(destination, place) -> index at which the event source gave the stream record up."""
+    trimmed: dict[Place, int] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(destination, shard) -> the last checkpoint, as a number."""
+
+    def done_at(self, destination: str, one: Born) -> int | None:
+        """Return the index at which an event was done for a destination: accepted, parked, given up or trimmed."""
+        return min(self._ends(destination, one), default=None)
+
+    def _ends(self, destination: str, one: Born) -> list[int]:
+        place = self.places.get(one.record)
+        found = [self.accepted.get((destination, one.event_id)), self.parked.get(one.event_id)]
+        if place is not None:
+            found += [self.given_up.get((destination, place)), self.trimmed.get(place)]
+        return [index for index in found if index is not None]
+
+    def name(self, event_id: str) -> str:
+        """Return an event's short name; the id itself of one that nobody committed."""
+        one = self.born.get(event_id)
+        return event_id if one is None else one.name
+
+
+def history(facts: Sequence[Fact], terms: Terms) -> History:
+    """Read the whole ledger once."""
+    found = History(facts, terms)
+    for index, fact in enumerate(facts):
+        reader = _READERS.get(type(fact))
+        if reader is not None:
+            reader(found, index, fact)
+    return found
+
+
+def _committed(found: History, index: int, fact: Committed) -> None:
+    for record, events in fact.records:
+        for position, event in enumerate(events):
+            of_key = found.keys.setdefault(event.key or record[0], [])
+            key = event.key or record[0]
+            one = Born(index, event.id, key, f"{key}.{len(of_key) + 1}", record, position, fact.at_ms)
+            of_key.append(one)
+            found.born.setdefault(event.id, one)
+            found.records.setdefault(record, []).append(one)
+
+
+def _accepted(found: History, index: int, fact: Accepted) -> None:
+    found.accepted.setdefault((fact.destination, fact.event_id), index)
+
+
+def _moved(found: History, index: int, fact: Moved) -> None:
+    if fact.state == "parked":
+        for one in found.records.get(fact.record, ()):
+            if fact.events is None or str(one.position) in fact.events:
+                found.parked.setdefault(one.event_id, index)
+
+
+def _written(found: History, _: int, fact: Written) -> None:
+    if fact.kind == "INSERT" and fact.item in found.records and fact.item not in found.places:
+        found.places[fact.item] = (fact.shard, fact.number)
+        found.inserts.setdefault(fact.shard, []).append((int(fact.number), fact.item))
+
+
+def _invoked(found: History, _: int, fact: Invoked) -> None:
+    found.invoked[fact.invocation] = fact
+
+
+def _ended(found: History, _: int, fact: Ended) -> None:
+    found.ended[fact.invocation] = fact
+
+
+def _faulted(found: History, _: int, fact: Faulted) -> None:
+    found.faulted.setdefault(fact.invocation, set()).add(fact.kind)
+
+
+def _discarded(found: History, index: int, fact: Discarded) -> None:
+    for number in fact.numbers:
+        found.given_up.setdefault((fact.destination, (fact.shard, number)), index)
+
+
+def _trimmed(found: History, index: int, fact: Trimmed) -> None:
+    for number in fact.numbers:
+        found.trimmed.setdefault((fact.shard, number), index)
+
+
+def _checkpointed(found: History, _: int, fact: Checkpointed) -> None:
+    where = (fact.destination, fact.shard)
+    found.checkpoints[where] = max(int(fact.number), found.checkpoints.get(where, -1))
+
+
+_READERS: dict[type, Callable[..., None]] = {
+    Accepted: _accepted,
+    Checkpointed: _checkpointed,
+    Committed: _committed,
+    Discarded: _discarded,
+    Ended: _ended,
+    Faulted: _faulted,
+    Invoked: _invoked,
+    Moved: _moved,
+    Trimmed: _trimmed,
+    Written: _written,
+}

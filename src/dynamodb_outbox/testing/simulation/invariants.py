@@ -1,0 +1,314 @@
+"""What must hold of every run, one function each: a pure reading of the ledger that yields what broke.
+
+P1 to P4 are the promises of the library; the others say how a relay keeps them, so that a relay that broke none of the
+promises by luck is found as well. Each is about what took effect (what the bus accepted, what the table stored), never
+about what somebody was told. The names are stable: tests and reports go by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.testing.simulation.facts import (
+    Accepted,
+    Answered,
+    Checkpointed,
+    Committed,
+    Heard,
+    Moved,
+    Raised,
+    Sent,
+    Told,
+)
+from dynamodb_outbox.testing.simulation.history import history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.history import Born, History, Terms
+
+__all__ = ["INVARIANTS", "Violation", "check"]
+
+HANGS = frozenset(("function_timeout",))
+"""Faults that make a call hang for longer than its client allows: no code could have ended in time."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An invariant did not hold: its name, what happened in words, and the facts that show it, in order."""
+
+    invariant: str
+    words: str
+    facts: tuple[Fact, ...]
+
+
+_SHOWN = 6
+"""Facts that show an event which was not done: more would hide the last ones."""
+
+_Found = tuple[str, tuple[int, ...]]
+"""What an invariant yields: words, and the indexes of facts."""
+
+
+# --- P1: an event exists if and only if the change was committed ------------------------------------------------------
+
+
+def no_phantoms(of: History) -> Iterator[_Found]:
+    """P1. Every event that a bus accepted belongs to a transaction that was committed before."""
+    for (destination, event_id), index in of.accepted.items():
+        one = of.born.get(event_id)
+        if one is None:
+            yield f"{destination} accepted an event with the id {event_id!r}, which nobody committed", (index,)
+        elif one.index > index:
+            yield f"{destination} accepted {one.name} before it was committed", (index, one.index)
+
+
+def writers_know_the_truth(of: History) -> Iterator[_Found]:
+    """P1. What a writer was told is true: "committed" is in the table, and "failed" never comes to be."""
+    committed: dict[str, int] = {}
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Committed):
+            committed.setdefault(fact.change, index)
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Told):
+            continue
+        at = committed.get(fact.change)
+        if fact.outcome == "committed" and (at is None or at > index):
+            yield f"{fact.writer} was told that {fact.change} is committed, and it is not", (index,)
+        if fact.outcome == "failed" and at is not None:
+            yield f"{fact.writer} was told that {fact.change} failed, and it is committed", (at, index)
+
+
+def commands_commit_once(of: History) -> Iterator[_Found]:
+    """P6. A change is committed at most once, however often its writer asked for it."""
+    first: dict[str, int] = {}
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Committed) and first.setdefault(fact.change, index) != index:
+            yield f"{fact.change} was committed twice", (first[fact.change], index)
+
+
+# --- P2: accepted at least once, or parked; nothing is lost -----------------------------------------------------------
+
+
+def nothing_is_lost(of: History) -> Iterator[_Found]:
+    """P2. What was committed is accepted by every destination, parked, or given up to the on-failure destination.
+
+    Lost is what will not be delivered again: it is behind the checkpoint, or was never in the stream. A trimmed record
+    is none of these: a stream that is not read for a day is a gap, which the source reports.
+    """
+    for destination, one in _left(of):
+        place = of.places.get(one.record)
+        if place is None:
+            yield f"{one.name} was committed and never appeared in the stream", (one.index,)
+        elif _is_passed(of, destination, place):
+            shown = _invocations_with(of, destination, one)
+            yield f"{one.name} was not accepted by {destination}, and its record is behind the checkpoint", shown
+
+
+def everything_ends(of: History) -> Iterator[_Found]:
+    """P2. Once faults have stopped, everything is accepted or parked; nothing is delivered again and again."""
+    for destination, one in _left(of):
+        place = of.places.get(one.record)
+        if place is not None and not _is_passed(of, destination, place):
+            shown = _invocations_with(of, destination, one)
+            yield f"{one.name} is stuck: long after the last fault {destination} has not accepted it", shown
+
+
+def checkpoint_follows_done(of: History) -> Iterator[_Found]:
+    """P2. The checkpoint never passes a record of which an event is neither accepted, parked nor given up."""
+    read: dict[tuple[str, str], int] = {}
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Checkpointed):
+            continue
+        where = (fact.destination, fact.shard)
+        inserts = of.inserts.get(fact.shard, [])
+        number, place = int(fact.number), read.get(where, 0)
+        while place < len(inserts) and inserts[place][0] <= number:
+            for one in of.records[inserts[place][1]]:
+                done = of.done_at(fact.destination, one)
+                if done is None or done > index:
+                    shown = (*_invocations_with(of, fact.destination, one, until=index), index)
+                    yield f"the checkpoint of {fact.destination} passed {one.name} before it was accepted", shown
+            place += 1
+        read[where] = place
+
+
+# --- P3 and P4: one id, and order -------------------------------------------------------------------------------------
+
+
+def one_id_one_entry(of: History) -> Iterator[_Found]:
+    """P3. Every publication of one event says the same: the id it was committed with, and the same content."""
+    first: dict[tuple[str, str], tuple[str, int]] = {}
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Accepted):
+            entry, at = first.setdefault((fact.destination, fact.event_id), (fact.entry, index))
+            if entry != fact.entry:
+                yield f"{of.name(fact.event_id)} was published in two forms", (at, index)
+
+
+def order_per_key(of: History) -> Iterator[_Found]:
+    """P4. Of the events of one key, each is first accepted after those before it; parked ones are left out."""
+    if of.terms.ordered_keys:
+        for events in of.keys.values():
+            yield from _disorder(of, events)
+
+
+def order_in_record(of: History) -> Iterator[_Found]:
+    """P4. Of the events of one record, each is first accepted after those before it; parked ones are left out."""
+    if of.terms.ordered_records:
+        for events in of.records.values():
+            yield from _disorder(of, events)
+
+
+# --- how a relay keeps them -------------------------------------------------------------------------------------------
+
+
+def settled_after_accepted(of: History) -> Iterator[_Found]:
+    """Demand that a record is published in the table only when all of its events were accepted, or parked."""
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Moved) or fact.state != "published":
+            continue
+        invocation = of.invoked.get(fact.invocation)
+        for one in of.records.get(fact.record, ()) if invocation is not None else ():
+            done = of.done_at(invocation.destination, one) if invocation is not None else None
+            if done is None or done > index:
+                yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
+
+
+def published_from_inserts(of: History) -> Iterator[_Found]:
+    """Demand that an invocation publishes events of records whose INSERT it was handed, and no others."""
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Accepted):
+            continue
+        invocation, one = of.invoked.get(fact.invocation), of.born.get(fact.event_id)
+        if invocation is not None and one is not None and one.record not in invocation.inserted:
+            words = f"invocation {fact.invocation} published {one.name}, and its batch has no INSERT of that record"
+            yield words, (of.facts.index(invocation), index)
+
+
+def answers_after_partial_failure(of: History) -> Iterator[_Found]:
+    """Demand an answer of a function that got a part of its batch accepted: raising gives all of it up."""
+    accepted: dict[int, int] = {}
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Accepted):
+            accepted.setdefault(fact.invocation, index)
+        elif isinstance(fact, Raised) and fact.invocation in accepted:
+            words = f"invocation {fact.invocation} raised ({fact.error}) after a part of its batch was accepted"
+            yield words, (accepted[fact.invocation], index)
+
+
+def answers_name_the_batch(of: History) -> Iterator[_Found]:
+    """Demand that an answer names sequence numbers of its batch; anything else is a failure of all of it."""
+    for index, fact in enumerate(of.facts):
+        invocation = of.invoked.get(fact.invocation) if isinstance(fact, Answered) else None
+        if isinstance(fact, Answered) and invocation is not None:
+            strange = [number for number in fact.failed if number not in invocation.numbers]
+            if strange:
+                words = (
+                    f"invocation {fact.invocation} answered {strange[0]!r}, which is no sequence number of its batch"
+                )
+                yield words, (of.facts.index(invocation), index)
+
+
+def ends_in_time(of: History) -> Iterator[_Found]:
+    """Demand that a function ends before its time-out, unless a call hung for longer than its client allows."""
+    for number, ended in of.ended.items():
+        if ended.how == "timeout" and not HANGS & of.faulted.get(number, set()):
+            words = f"invocation {number} ran into its time-out, and no call had hung"
+            shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
+            yield words, tuple(map(of.facts.index, shown))
+
+
+def nothing_after_the_end(of: History) -> Iterator[_Found]:
+    """Demand that nothing is under way at an answer: the instance is frozen then, and goes on at the next event.
+
+    What a server does after its caller had stopped waiting is not the function's doing.
+    """
+    under_way: dict[int, dict[int, int]] = {}
+    over: dict[int, int] = {}
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Sent):
+            if fact.invocation in over:
+                yield f"invocation {fact.invocation} sent a request after it had ended", (over[fact.invocation], index)
+            under_way.setdefault(fact.invocation, {})[fact.call] = index
+        elif isinstance(fact, Heard):
+            under_way.get(fact.invocation, {}).pop(fact.call, None)
+        elif isinstance(fact, (Answered, Raised)):
+            over[fact.invocation] = index
+            for sent in under_way.get(fact.invocation, {}).values():
+                yield f"invocation {fact.invocation} ended while a request of it was under way", (sent, index)
+
+
+INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
+    invariant.__name__: invariant
+    for invariant in (
+        no_phantoms,
+        writers_know_the_truth,
+        commands_commit_once,
+        nothing_is_lost,
+        everything_ends,
+        checkpoint_follows_done,
+        one_id_one_entry,
+        order_per_key,
+        order_in_record,
+        settled_after_accepted,
+        published_from_inserts,
+        answers_after_partial_failure,
+        answers_name_the_batch,
+        ends_in_time,
+        nothing_after_the_end,
+    )
+}
+"""All of them, by name."""
+
+
+def check(facts: Sequence[Fact], terms: Terms) -> list[Violation]:
+    """Return the first violation of each invariant that a run broke, in the order of `INVARIANTS`."""
+    of = history(facts, terms)
+    found = []
+    for name, invariant in INVARIANTS.items():
+        for words, indexes in invariant(of):
+            found.append(Violation(name, words, tuple(facts[index] for index in sorted(set(indexes)))))
+            break
+    return found
+
+
+def _left(of: History) -> Iterator[tuple[str, Born]]:
+    """Yield what is not done at the end: (destination, event)."""
+    for one in of.born.values():
+        for destination in of.terms.destinations:
+            if of.done_at(destination, one) is None:
+                yield destination, one
+
+
+def _is_passed(of: History, destination: str, place: tuple[str, str]) -> bool:
+    shard, number = place
+    return of.checkpoints.get((destination, shard), -1) >= int(number)
+
+
+def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:
+    for destination in of.terms.destinations:
+        last: tuple[int, Born] | None = None
+        for one in events:
+            index = of.accepted.get((destination, one.event_id))
+            if index is None or one.event_id in of.parked:
+                continue
+            if last is not None and index < last[0]:
+                words = f"{destination} accepted {one.name} before {last[1].name}"
+                yield words, (last[1].index, one.index, index, last[0])
+            else:
+                last = (index, one)
+
+
+def _invocations_with(of: History, destination: str, one: Born, *, until: int | None = None) -> tuple[int, ...]:
+    """Return where the event was committed, and the last that happened in invocations which had its record."""
+    handed = {
+        number for number, fact in of.invoked.items() if fact.destination == destination and one.record in fact.inserted
+    }
+    shown = [
+        index
+        for index, fact in enumerate(of.facts[:until])
+        if getattr(fact, "invocation", None) in handed and not isinstance(fact, (Sent, Heard))
+    ]
+    return (one.index, *shown[-_SHOWN:])

@@ -1,0 +1,245 @@
+"""Calls between processes of the simulated world and its servers, and what goes wrong on the way.
+
+A call leaves its process, reaches the server some time later and is acted on there, also when the caller is dead by
+then; the answer comes back some time after that, or not at all. What its caller is told is what boto3 would raise. Each
+call has two boundaries, before it leaves and after it was heard of: there a process may die, hang, or find that its
+clock has jumped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
+
+from dynamodb_outbox.testing.simulation.facts import Heard, Sent
+from dynamodb_outbox.testing.simulation.kernel import Mailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynamodb_outbox.testing.simulation.chance import Chance
+    from dynamodb_outbox.testing.simulation.facts import Ledger
+    from dynamodb_outbox.testing.simulation.faults import Faults, PlannedFault
+    from dynamodb_outbox.testing.simulation.kernel import Kernel
+    from dynamodb_outbox.testing.simulation.process import Process
+
+__all__ = ["BUS", "COMMIT", "NO_TROUBLES", "PARK", "SETTLE", "Network", "Troubles", "client_error"]
+
+T = TypeVar("T")
+
+_OK, _BAD_REQUEST = 200, 400
+_LEG_MS = (1, 12)
+"""How long a request, or an answer, is on its way."""
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """Which kinds of faults meet a sort of call; "" is none.
+
+    `throttling` is the code with which a throttled call is refused.
+    """
+
+    lost_before: str = ""
+    lost_after: str = ""
+    throttled: str = ""
+    slow: str = "slow"
+    outage: str = "outage"
+    missing: str = ""
+    denied: str = ""
+    throttling: str = "ThrottlingException"
+
+
+NO_TROUBLES = Troubles()
+BUS = Troubles(
+    lost_before="reset_before",
+    lost_after="reset_after",
+    throttled="throttled_request",
+    missing="missing_target",
+    denied="access_denied",
+)
+SETTLE = Troubles(lost_before="settle_lost_before", lost_after="settle_lost_after")
+"""Throttling of a settle is the table's own: it may concern single statements."""
+PARK = Troubles(
+    lost_before="park_lost_before",
+    lost_after="park_lost_after",
+    throttled="park_throttled",
+    throttling="ProvisionedThroughputExceededException",
+)
+COMMIT = Troubles(
+    lost_before="commit_lost_before",
+    lost_after="commit_lost_after",
+    throttled="commit_throttled",
+    throttling="ProvisionedThroughputExceededException",
+)
+
+
+class Network:
+    """Carries calls. `chance` decides how long they take. What it is made of, the servers share."""
+
+    def __init__(self, kernel: Kernel, ledger: Ledger, faults: Faults, chance: Chance) -> None:
+        self.kernel = kernel
+        self.ledger = ledger
+        self.faults = faults
+        self.chance = chance
+        self._luck = chance.of("network")
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._calls = 0
+
+    def call(
+        self,
+        process: Process,
+        where: str,
+        operation: str,
+        act: Callable[[], T],
+        *,
+        timeout_ms: int,
+        connect_ms: int = 1_000,
+        troubles: Troubles = NO_TROUBLES,
+    ) -> T:
+        """Let the server `where` do `act`, once or not at all, and return its answer; blocks the strand.
+
+        `act` runs at the server's own moment and must not wait. An exception of botocore that it raises is the answer.
+        `timeout_ms` is how long the caller waits for an answer, `connect_ms` for a connection.
+
+        Raises ClientError, ConnectionClosedError, ReadTimeoutError, ConnectTimeoutError, EndpointConnectionError as
+        boto3 does, and Killed when the process ends meanwhile.
+        """
+        self.boundary(process)
+        self._calls += 1
+        call = _Call[T](self.kernel, self._calls, where, operation, process.invocation)
+        call.luck = (process.name, where, operation, self._nth((process.name, where, operation)))
+        self.ledger.note(Sent(self.kernel.now_ms, where, operation, call.invocation, call.number, process.name))
+        self._carry(call, act, troubles, connect_ms)
+        reply = call.replies.get(until_ms=self.kernel.now_ms + connect_ms + timeout_ms)
+        if reply is None:
+            reply = _Failed(ReadTimeoutError(endpoint_url=_url(where)))
+        how = type(reply.error).__name__ if isinstance(reply, _Failed) else ""
+        self.ledger.note(Heard(self.kernel.now_ms, where, operation, call.invocation, call.number, how))
+        self.boundary(process)
+        if isinstance(reply, _Failed):
+            raise reply.error
+        return reply.value
+
+    def boundary(self, process: Process) -> None:
+        """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
+        self.kernel.here()
+        at, process.boundaries = process.boundaries, process.boundaries + 1
+        faults, owner, invocation = self.faults, process.owner, process.invocation
+        if (jump := faults.take("clock_jump", owner, invocation=invocation)) is not None:
+            process.clock.offset_ms += jump.amount_ms
+        if faults.take(process.perils.hang, owner, invocation=invocation, boundary=at) is not None:
+            while True:
+                self.kernel.wait()
+        if faults.take(process.perils.crash, owner, invocation=invocation, boundary=at) is not None:
+            process.kill()
+            self.kernel.here()
+
+    def _carry(self, call: _Call[T], act: Callable[[], T], troubles: Troubles, connect_ms: int) -> None:
+        """Decide what becomes of a call: its reply, if any, is put where its caller waits."""
+        out_ms, back_ms = (self._luck.whole(*_LEG_MS, *call.luck, leg) for leg in ("out", "back"))
+        if self._refused(call, troubles, out_ms + back_ms, connect_ms):
+            return
+        if (lost := self._take(troubles.lost_before, call)) is not None:
+            self._break(call, lost, out_ms)
+            return
+        if (slow := self._take(troubles.slow, call)) is not None:
+            extra_ms = slow.amount_ms
+            before_ms = int(extra_ms * self._luck.unit(*call.luck, "slow"))
+            out_ms, back_ms = out_ms + before_ms, back_ms + extra_ms - before_ms
+        lost = self._take(troubles.lost_after, call)
+
+        def arrive() -> None:
+            reply = _acted(act)
+            if lost is None:
+                self.kernel.call_at(self.kernel.now_ms + back_ms, lambda: call.replies.put(reply))
+            else:
+                self._break(call, lost, back_ms)
+
+        self.kernel.call_at(self.kernel.now_ms + out_ms, arrive)
+
+    def _refused(self, call: _Call[T], troubles: Troubles, round_ms: int, connect_ms: int) -> bool:
+        """Answer a call that the server does not act on, if it is one of those."""
+        after_ms = round_ms
+        error: Exception | None = None
+        if self._take(troubles.outage, call) is not None:
+            url = _url(call.where)
+            if self._luck.unit(*call.luck, "outage") < _HALF:
+                error = EndpointConnectionError(endpoint_url=url)
+            else:
+                after_ms, error = connect_ms, ConnectTimeoutError(endpoint_url=url)
+        elif self._take(troubles.denied, call) is not None:
+            error = client_error(call.operation, "AccessDeniedException", "not authorized to perform the action")
+        elif self._take(troubles.missing, call) is not None:
+            error = client_error(call.operation, "ResourceNotFoundException", f"{call.where} does not exist")
+        elif self._take(troubles.throttled, call) is not None:
+            error = client_error(call.operation, troubles.throttling, "Rate exceeded")
+        if error is None:
+            return False
+        reply = _Failed(error)
+        self.kernel.call_at(self.kernel.now_ms + after_ms, lambda: call.replies.put(reply))
+        return True
+
+    def _take(self, kind: str, call: _Call[Any]) -> PlannedFault | None:
+        return self.faults.take(kind, call.where, invocation=call.invocation)
+
+    def _break(self, call: _Call[Any], fault: PlannedFault, after_ms: int) -> None:
+        """Reset the connection of a call; with an amount the caller hears nothing, up to its time-out."""
+        if not fault.amount_ms:
+            reset = _Failed(ConnectionClosedError(endpoint_url=_url(call.where)))
+            self.kernel.call_at(self.kernel.now_ms + after_ms, lambda: call.replies.put(reset))
+
+    def _nth(self, kind: tuple[str, str, str]) -> int:
+        """Return how many calls of a kind there were before: what happens to one does not depend on other kinds."""
+        nth = self._counts.get(kind, 0)
+        self._counts[kind] = nth + 1
+        return nth
+
+
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class _Succeeded(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+class _Call(Generic[T]):
+    def __init__(self, kernel: Kernel, number: int, where: str, operation: str, invocation: int) -> None:
+        self.number = number
+        self.where = where
+        self.operation = operation
+        self.invocation = invocation
+        self.luck: tuple[object, ...] = ()
+        self.replies: Mailbox[_Succeeded[T] | _Failed] = Mailbox(kernel)
+
+
+def _acted(act: Callable[[], T]) -> _Succeeded[T] | _Failed:
+    try:
+        return _Succeeded(act())
+    except ClientError as error:
+        return _Failed(error)
+
+
+def client_error(
+    operation: str, code: str, message: str = "", *, status: int = _BAD_REQUEST, **more: Any
+) -> ClientError:
+    """Return an error answer as boto3 raises it; `more` are further members of the answer."""
+    response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}, **more}
+    return ClientError(response, operation)
+
+
+def _url(where: str) -> str:
+    return f"https://{where}.simulation.invalid/"

@@ -1,0 +1,307 @@
+"""What happens in a run, decided beforehand: who writes what and when, which faults strike, how everything is set up.
+
+A scenario is made from one seed and then stands for itself: all of it can be read, changed and shrunk. Whatever is
+still left to chance in the run (how long a request takes, how a stream mixes its records) is drawn from the seed and
+the name of what it is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynamodb_outbox.testing.simulation.chance import Chance
+from dynamodb_outbox.testing.simulation.faults import FAULTS, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.history import Terms
+from dynamodb_outbox.testing.simulation.writers import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Scenario", "Settings", "generate"]
+
+_FOREVER = -1
+_QUIET_MS = 900_000
+"""After the last fault: longer than all pauses of a relay and its event source together."""
+
+KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count", "overwrite")
+
+EVENTS = (62, 76)
+"""Events of a scenario, about."""
+
+FAULT_COUNT = (6, 14)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the world of a scenario is set up; times in milliseconds. The defaults are the plainest world.
+
+    shards, order       of the stream: `order` is what keeps the order in which it was committed
+    spread_ms, lag_ms   how far apart records get their place in the stream, and become visible, at most
+    destinations        each has a bus, a function and an event source mapping of its own
+    parallelization, batch_size, window_ms, bisect, retries     of the event source mappings; retries -1: for ever
+    instances           warm instances of a function
+    function_timeout_ms of a function
+    ordering            of the relay: "key" or "none"
+    filtered            whether the mappings have the filter for INSERTs of records
+    """
+
+    shards: int = 1
+    order: Literal["partition", "item-only"] = "partition"
+    spread_ms: int = 0
+    lag_ms: int = 0
+    destinations: tuple[str, ...] = ("orders",)
+    parallelization: int = 1
+    batch_size: int = 10
+    window_ms: int = 0
+    bisect: bool = False
+    retries: int = _FOREVER
+    instances: int = 1
+    function_timeout_ms: int = 20_000
+    ordering: Literal["key", "none"] = "key"
+    filtered: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A run before it happens. Faults stop at `faults_until_ms`; by `ends_ms` everything has to be done."""
+
+    seed: int
+    settings: Settings
+    writes: tuple[Write, ...]
+    faults: tuple[PlannedFault, ...]
+    faults_until_ms: int
+
+    @property
+    def ends_ms(self) -> int:
+        """The end of the run."""
+        return self.faults_until_ms + _QUIET_MS
+
+    @property
+    def plan(self) -> FaultPlan:
+        """The faults as the world takes them."""
+        return FaultPlan(self.faults, self.faults_until_ms)
+
+    @property
+    def terms(self) -> Terms:
+        """What is promised under these settings: P4 as DESIGN's table has it."""
+        settings = self.settings
+        ordered = settings.ordering == "key"
+        return Terms(
+            destinations=settings.destinations,
+            ordered_keys=ordered
+            and settings.order == "partition"
+            and settings.parallelization == 1
+            and settings.retries == _FOREVER,
+            ordered_records=ordered,
+        )
+
+    @property
+    def events(self) -> int:
+        """How many events its writers mean to commit."""
+        return sum(len(write.keys) for write in self.writes)
+
+    def plainer(self) -> Sequence[Callable[[Scenario], Scenario]]:
+        """Return the steps that make a scenario plainer in one respect each: a setting, or a kind of write."""
+        settings = [_plainer_setting(name) for name in Settings.__dataclass_fields__]
+        return [*settings, _without_commands, _of_new_items, _with_one_event_each, _with_each_fault_once]
+
+    def __str__(self) -> str:
+        plain = Settings()
+        changed = [
+            f"{name}={getattr(self.settings, name)!r}"
+            for name in Settings.__dataclass_fields__
+            if getattr(self.settings, name) != getattr(plain, name)
+        ]
+        lines = [f"seed {self.seed}; settings: {', '.join(changed) or 'the plainest'}"]
+        lines += [f"  {write.at_ms / 1000:9.3f} s  {_told(write)}" for write in self.writes]
+        lines += [f"  {fault.at_ms / 1000:9.3f} s  fault {_fault(fault)}" for fault in self.faults]
+        return "\n".join(lines)
+
+
+def _told(write: Write) -> str:
+    events = ", ".join(key + (" (poison)" if place in write.poison else "") for place, key in enumerate(write.keys))
+    how = "" if not write.command else " as a command, twice," if write.repeated else " as a command"
+    return f"{write.writer} writes {write.change} ({write.kind}){how} with events of {events}"
+
+
+def _fault(fault: PlannedFault) -> str:
+    more = [
+        f"{name} {value}"
+        for name, value, plain in (
+            ("lasting ms", fault.amount_ms, 0),
+            ("nth", fault.nth, 0),
+            ("times", fault.times, 1),
+        )
+        if value != plain
+    ]
+    return " ".join([fault.kind, *([f"at {fault.where}"] if fault.where else []), *more])
+
+
+def _plainer_setting(name: str) -> Callable[[Scenario], Scenario]:
+    plain: dict[str, Any] = {name: getattr(Settings(), name)}
+    return lambda one: replace(one, settings=replace(one.settings, **plain))
+
+
+def _without_commands(one: Scenario) -> Scenario:
+    return replace(one, writes=tuple(replace(write, command=False, repeated=False) for write in one.writes))
+
+
+def _of_new_items(one: Scenario) -> Scenario:
+    return replace(one, writes=tuple(replace(write, kind="create") for write in one.writes))
+
+
+def _with_one_event_each(one: Scenario) -> Scenario:
+    fewer = [
+        replace(write, keys=write.keys[:1], poison=tuple(place for place in write.poison if not place))
+        for write in one.writes
+    ]
+    return replace(one, writes=tuple(fewer))
+
+
+def _with_each_fault_once(one: Scenario) -> Scenario:
+    return replace(one, faults=tuple(replace(fault, times=1) for fault in one.faults))
+
+
+# --- from a seed ------------------------------------------------------------------------------------------------------
+
+
+def generate(seed: int, *, events: tuple[int, int] = EVENTS, faults: tuple[int, int] = FAULT_COUNT) -> Scenario:
+    """Return the scenario of a seed: with about so many events and faults, from least to most."""
+    chance = Chance(seed).of("scenario")
+    settings = _settings(chance.of("settings"))
+    lasting_ms = chance.whole(30_000, 120_000, "lasting")
+    writes = _writes(chance.of("writes"), chance.whole(*events, "events"), lasting_ms)
+    until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
+    count = chance.whole(*faults, "faults")
+    kinds = sorted(FAULTS)
+    planned = [
+        _planned(chance.of("fault", n), kinds[chance.whole(0, len(kinds) - 1, "kind", n)], until_ms)
+        for n in range(count)
+    ]
+    return Scenario(
+        seed=seed,
+        settings=settings,
+        writes=writes,
+        faults=tuple(sorted(planned, key=lambda fault: fault.at_ms)),
+        faults_until_ms=until_ms,
+    )
+
+
+def _happens(chance: Chance, what: str, probability: float) -> bool:
+    return chance.unit(what) < probability
+
+
+def _settings(chance: Chance) -> Settings:
+    ordering: Literal["key", "none"] = "none" if _happens(chance, "ordering", 0.15) else "key"
+    retries = chance.whole(2, 6, "how many") if ordering == "none" and _happens(chance, "retries", 0.3) else _FOREVER
+    return Settings(
+        shards=chance.whole(1, 3, "shards"),
+        order="item-only" if _happens(chance, "order", 0.25) else "partition",
+        spread_ms=chance.whole(0, 200, "spread"),
+        lag_ms=chance.whole(0, 400, "lag"),
+        destinations=("orders", "audit") if _happens(chance, "two", 0.15) else ("orders",),
+        parallelization=chance.whole(2, 4, "lanes") if _happens(chance, "parallel", 0.25) else 1,
+        batch_size=chance.whole(3, 25, "batch"),
+        window_ms=chance.whole(100, 1_500, "wait") if _happens(chance, "window", 0.5) else 0,
+        bisect=_happens(chance, "bisect", 0.5),
+        retries=retries,
+        instances=chance.whole(1, 3, "instances"),
+        function_timeout_ms=chance.whole(12_000, 30_000, "timeout"),
+        ordering=ordering,
+        filtered=_happens(chance, "filtered", 0.5),
+    )
+
+
+def _writes(chance: Chance, events: int, lasting_ms: int) -> tuple[Write, ...]:
+    """Return changes with so many events, in order of time: most with one, some with several of one key or of two."""
+    keys = [chr(ord("A") + n) for n in range(chance.whole(3, 8, "keys"))]
+    writers = chance.whole(2, 4, "writers")
+    poison = chance.unit("poison share") * 0.06
+    writes: list[Write] = []
+    left, n = events, 0
+    while left > 0:
+        one = chance.of(n)
+        carried = min(left, one.whole(2, 4, "several") if _happens(one, "many", 0.2) else 1)
+        first, second = (keys[one.whole(0, len(keys) - 1, which)] for which in ("first", "second"))
+        spread = carried > 1 and _happens(one, "two keys", 0.5)
+        command = _happens(one, "command", 0.3)
+        writes.append(
+            Write(
+                at_ms=one.whole(0, lasting_ms, "at"),
+                writer=f"writer-{one.whole(1, writers, 'writer')}",
+                change=f"c{n}",
+                keys=tuple(second if spread and place % 2 else first for place in range(carried)),
+                kind=KINDS[one.whole(0, len(KINDS) - 1, "kind")],
+                command=command,
+                repeated=command and _happens(one, "repeated", 0.3),
+                poison=tuple(place for place in range(carried) if _happens(one, f"poison {place}", poison)),
+            )
+        )
+        left -= carried
+        n += 1
+    return tuple(sorted(writes, key=lambda write: write.at_ms))
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Ranges of what a fault of a kind is given."""
+
+    amount_ms: tuple[int, int] = (0, 0)
+    nth: tuple[int, int] = (0, 0)
+    times: tuple[int, int] = (1, 1)
+    at_start: bool = False
+    silent: bool = False
+    """In half of them nothing is heard until a time-out, where the other half is a reset."""
+
+
+_FEW = _Figures(times=(1, 4))
+_LOST = _Figures(times=(1, 3), silent=True)
+_LASTING = _Figures(amount_ms=(300, 25_000))
+_FIGURES = {
+    "entry_throttled": _Figures(times=(1, 8)),
+    "entry_internal": _Figures(times=(1, 8)),
+    "entry_malformed_answer": _FEW,
+    "request_rejected": _FEW,
+    "throttled_request": _FEW,
+    "reset_before": _LOST,
+    "reset_after": _LOST,
+    "slow": _Figures(amount_ms=(20, 6_000), times=(1, 4)),
+    "outage": _LASTING,
+    "missing_target": _LASTING,
+    "access_denied": _LASTING,
+    "settle_throttled": _FEW,
+    "settle_lost_before": _LOST,
+    "settle_lost_after": _LOST,
+    "park_throttled": _FEW,
+    "park_lost_before": _LOST,
+    "park_lost_after": _LOST,
+    "crash": _Figures(nth=(0, 9), times=(1, 2)),
+    "function_timeout": _Figures(nth=(0, 5)),
+    "invoke_throttled": _FEW,
+    "cold_start": _Figures(times=(1, 2)),
+    "late_visibility": _Figures(amount_ms=(200, 4_000)),
+    "trim": _Figures(amount_ms=(500, 20_000)),
+    "commit_lost_before": _LOST,
+    "commit_lost_after": _LOST,
+    "commit_conflict": _FEW,
+    "commit_throttled": _FEW,
+    "writer_crash": _Figures(nth=(0, 4)),
+    "clock_skew": _Figures(amount_ms=(-120_000, 120_000), times=(1, 4), at_start=True),
+    "clock_jump": _Figures(amount_ms=(-60_000, 60_000)),
+}
+_PLAIN = _Figures()
+
+
+def _planned(chance: Chance, kind: str, until_ms: int) -> PlannedFault:
+    figures = _FIGURES.get(kind, _PLAIN)
+    amount_ms = chance.whole(*figures.amount_ms, "amount")
+    if figures.silent:
+        amount_ms = chance.whole(0, 1, "silent")
+    return PlannedFault(
+        kind,
+        0 if figures.at_start else chance.whole(0, until_ms * 3 // 4, "at"),
+        amount_ms=amount_ms,
+        nth=chance.whole(*figures.nth, "nth"),
+        times=chance.whole(*figures.times, "times"),
+    )

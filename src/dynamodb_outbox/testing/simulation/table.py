@@ -1,0 +1,202 @@
+"""A DynamoDB table in virtual time: items, transactions with their tokens, and a change of the stream for each write.
+
+The server's side alone: what is called here has arrived, and takes effect at once. It answers as DynamoDB does, with
+botocore's own errors. Transactions are evaluated one after the other, so a conflict is only met where a fault makes
+one. A write that changes nothing makes no stream record.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.limits import TOKEN_LIFE_MS, TRANSACTION_ACTIONS
+from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
+from dynamodb_outbox.testing.simulation.network import client_error
+from dynamodb_outbox.testing.simulation.process import START_MS
+from dynamodb_outbox.testing.simulation.stream import STREAM_ARN, Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from botocore.exceptions import ClientError
+
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.testing.simulation.chance import Chance
+    from dynamodb_outbox.testing.simulation.facts import RecordKey
+    from dynamodb_outbox.testing.simulation.faults import FaultPlan, Faults
+    from dynamodb_outbox.testing.simulation.kernel import Kernel
+    from dynamodb_outbox.testing.simulation.stream import Stream
+
+__all__ = ["REGION", "TABLE", "Table", "cancelled"]
+
+TABLE = STREAM_ARN.split("/")[1]
+REGION = STREAM_ARN.split(":")[3]
+
+_TRANSACT = "TransactWriteItems"
+_FAILED = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
+_NO_REASON = {"Code": "None"}
+_UNDERSTOOD = frozenset(
+    (
+        "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "Item", "Key",
+        "ReturnValuesOnConditionCheckFailure", "TableName", "UpdateExpression",
+    )
+)  # fmt: skip
+
+
+class Table:
+    """One table, called TABLE, in the Region REGION, with an outbox in it as `layout` says."""
+
+    def __init__(self, kernel: Kernel, stream: Stream, layout: Layout, chance: Chance) -> None:
+        self.items: dict[RecordKey, WireItem] = {}
+        self.layout = layout
+        self._kernel = kernel
+        self._stream = stream
+        self._chance = chance.of("table")
+        self._tokens: dict[str, tuple[Mapping[str, Any], int]] = {}
+        """What was committed with a token, and when."""
+
+    def key_of(self, attributes: WireItem) -> RecordKey:
+        """Return an item's name, from the item or its key."""
+        return attributes[self.layout.pk]["S"], attributes[self.layout.sk]["S"]
+
+    def get_item(self, key: WireItem) -> WireItem | None:
+        """Return an item, as GetItem with ConsistentRead does; None when there is none."""
+        return self.items.get(self.key_of(key))
+
+    def write(self, key: RecordKey, item: WireItem | None, *, by: str, expired: bool = False) -> None:
+        """Put an item in the place of what is there, or take it away (None); `expired`: as TTL does."""
+        self._write_all([(key, item)], by=by, expired=expired)
+
+    def put_item(self, request: Mapping[str, Any], *, by: str) -> None:
+        """PutItem. Raises ClientError, ConditionalCheckFailedException with the item if it was asked for."""
+        self._write_one("PutItem", "Put", request, by=by)
+
+    def update_item(self, request: Mapping[str, Any], *, by: str) -> None:
+        """UpdateItem, as `put_item`."""
+        self._write_one("UpdateItem", "Update", request, by=by)
+
+    def delete_item(self, request: Mapping[str, Any], *, by: str) -> None:
+        """DeleteItem, as `put_item`."""
+        self._write_one("DeleteItem", "Delete", request, by=by)
+
+    def transact_write_items(
+        self, request: Mapping[str, Any], *, by: str, when_committed: Callable[[], object] | None = None
+    ) -> None:
+        """TransactWriteItems. `when_committed` is called if it is committed now, and not before with the same token.
+
+        Raises ClientError, TransactionCanceledException among them.
+        """
+        token = request.get("ClientRequestToken")
+        if token is not None and self._is_known(token, request):
+            return
+        writes, reasons = self._evaluated(request["TransactItems"])
+        if any(reason is not _NO_REASON for reason in reasons):
+            raise cancelled(reasons)
+        if when_committed is not None:
+            when_committed()
+        self._write_all(writes, by=by)
+        if token is not None:
+            self._tokens[token] = (request, self._kernel.now_ms)
+
+    def arm(self, plan: FaultPlan, faults: Faults) -> None:
+        """Let those faults of a plan happen, in their time, that are deletions of records."""
+        for number, fault in enumerate(plan.of("ttl_delete", "operator_delete")):
+            self._kernel.call_at(fault.at_ms, partial(self._delete_some, number, fault.kind, faults))
+
+    def _delete_some(self, number: int, kind: str, faults: Faults) -> None:
+        """Delete a record: any, or one whose TTL has passed. Without one that can be, nothing happens."""
+        by_ttl = kind == "ttl_delete"
+        now_s = (START_MS + self._kernel.now_ms) // 1000
+        found = [key for key in self.items if key[1].startswith(self.layout.prefix)]
+        if by_ttl:
+            ttl = self.layout.ttl
+            found = [key for key in found if int(self.items[key].get(ttl, {"N": now_s + 1})["N"]) <= now_s]
+        if found:
+            key = found[self._chance.whole(0, len(found) - 1, "delete", number)]
+            faults.note(kind, key[0])
+            self.write(key, None, by="ttl" if by_ttl else "operator", expired=by_ttl)
+
+    def _is_known(self, token: str, request: Mapping[str, Any]) -> bool:
+        earlier, at_ms = self._tokens.get(token, (None, 0))
+        if earlier is None or self._kernel.now_ms >= at_ms + TOKEN_LIFE_MS:
+            return False
+        if earlier != request:
+            raise client_error(_TRANSACT, "IdempotentParameterMismatchException", f"{token} was another request's")
+        return True
+
+    def _evaluated(
+        self, members: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[tuple[RecordKey, WireItem | None]], list[Mapping[str, Any]]]:
+        """Return what the members of a transaction would write, and for each of them why it does not, if so."""
+        writes: list[tuple[RecordKey, WireItem | None]] = []
+        reasons: list[Mapping[str, Any]] = []
+        touched: set[RecordKey] = set()
+        for member in members:
+            ((kind, action),) = member.items()
+            key = self._checked(_TRANSACT, action)
+            touched.add(key)
+            there = self.items.get(key)
+            reasons.append(_NO_REASON if condition_holds(action, there) else _failure(action, there))
+            if kind != "ConditionCheck":
+                writes.append((key, self._written(kind, action, there)))
+        if not 1 <= len(members) <= TRANSACTION_ACTIONS or len(touched) != len(members):
+            raise client_error(_TRANSACT, "ValidationException", "too many actions, or several on one item")
+        return writes, reasons
+
+    def _write_one(self, operation: str, kind: str, request: Mapping[str, Any], *, by: str) -> None:
+        key = self._checked(operation, request)
+        there = self.items.get(key)
+        if not condition_holds(request, there):
+            code = "ConditionalCheckFailedException"
+            item = {name: value for name, value in _failure(request, there).items() if name == "Item"}
+            raise client_error(operation, code, _FAILED["Message"], **item)
+        self._write_all([(key, self._written(kind, request, there))], by=by)
+
+    def _checked(self, operation: str, action: Mapping[str, Any]) -> RecordKey:
+        """Return the item that an action is about, after a look at what it says."""
+        if strange := sorted(action.keys() - _UNDERSTOOD):
+            raise NotSimulated(f"{operation} with {', '.join(strange)}")
+        if action["TableName"] != TABLE:
+            raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")
+        return self.key_of(action["Item"] if "Item" in action else action["Key"])
+
+    def _written(self, kind: str, action: Mapping[str, Any], there: WireItem | None) -> WireItem | None:
+        if kind == "Put":
+            return dict(action["Item"])
+        if kind == "Delete":
+            return None
+        return updated(action, action["Key"] if there is None else there)
+
+    def _write_all(
+        self, writes: Sequence[tuple[RecordKey, WireItem | None]], *, by: str, expired: bool = False
+    ) -> None:
+        changes = []
+        for key, after in writes:
+            before = self.items.get(key)
+            if after == before:
+                continue
+            if after is None:
+                del self.items[key]
+            else:
+                self.items[key] = after
+            names = {self.layout.pk: {"S": key[0]}, self.layout.sk: {"S": key[1]}}
+            changes.append(Change(key, names, before, after, by, expired))
+        self._stream.append(changes)
+
+
+def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClientError:
+    """Return the error of a cancelled transaction, with one reason for each of its members."""
+    codes = ", ".join(str(reason["Code"]) for reason in reasons)
+    return client_error(
+        _TRANSACT,
+        "TransactionCanceledException",
+        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
+        CancellationReasons=list(reasons),
+    )
+
+
+def _failure(action: Mapping[str, Any], there: WireItem | None) -> Mapping[str, Any]:
+    wanted = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and there is not None
+    return {**_FAILED, "Item": there} if wanted else _FAILED

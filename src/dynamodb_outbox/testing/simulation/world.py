@@ -1,0 +1,209 @@
+"""One run: the parts of the simulated world put together as a scenario says, and let go.
+
+    writers ─▶ table ─▶ stream ─▶ event source ─▶ function ─▶ bus        (the last three once for each destination)
+                 ▲                                    │
+                 └────────────── settle, park ────────┘
+
+Everything between the parts goes through the network, and everything that happens through the kernel; the ledger is
+what is left of a run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.eventsource.config import MappingConfig
+from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.sinks.eventbridge import EventBridge
+from dynamodb_outbox.testing.simulation.bus import Bus
+from dynamodb_outbox.testing.simulation.chance import Chance
+from dynamodb_outbox.testing.simulation.crew import StrandCrew
+from dynamodb_outbox.testing.simulation.facts import Ledger
+from dynamodb_outbox.testing.simulation.faults import Faults
+from dynamodb_outbox.testing.simulation.functions import Function
+from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
+from dynamodb_outbox.testing.simulation.network import Network
+from dynamodb_outbox.testing.simulation.records import RecordsClient
+from dynamodb_outbox.testing.simulation.source import Source
+from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
+from dynamodb_outbox.testing.simulation.table import TABLE, Table
+from dynamodb_outbox.testing.simulation.writers import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynamodb_outbox.ports import Clock, Crew, Entropy
+    from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.process import Process
+    from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
+    from dynamodb_outbox.testing.simulation.writers import Write
+
+__all__ = ["LAYOUT", "FunctionWorld", "relay_handler", "run"]
+
+LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
+"""The table of every run. Published records are kept for a minute, so that TTL has something to delete."""
+
+_IN_FLIGHT = 8
+_TABLE_CALLS = 2
+_LISTED_MS = 1_000
+"""The children of a split are listed so much later, at most."""
+
+
+@dataclass(frozen=True)
+class FunctionWorld:
+    """What the code of a function finds in a new instance: its clients, its clock, and how it was set up.
+
+    destination     what the function publishes to; its bus has this name
+    table, layout   where the records are
+    ordering        "key" or "none": whether order is asked of the relay in this run
+    clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
+    """
+
+    destination: str
+    table: str
+    layout: Layout
+    ordering: Any
+    clock: Clock
+    entropy: Entropy
+    _clients: dict[str, Callable[[], Any]]
+    _make_crew: Callable[[int], Crew]
+
+    def client(self, service: str) -> Any:
+        """Return what stands for `boto3.client(service)`: "events" (PutEvents), "dynamodb" (what records need).
+
+        Raises ValueError for another service.
+        """
+        if service not in self._clients:
+            raise ValueError(f"no service {service!r} is simulated: {', '.join(self._clients)}")
+        return self._clients[service]()
+
+    def crew(self, size: int) -> Crew:
+        """Return so many workers for tasks side by side; threads of its own would run outside of virtual time."""
+        return self._make_crew(size)
+
+
+def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
+    """Return this library's own relay to EventBridge."""
+    relay = Relay(
+        EventBridge(world.destination, client=world.client("events")),
+        layout=world.layout,
+        client=world.client("dynamodb"),
+        ordering=world.ordering,
+        max_in_flight=_IN_FLIGHT,
+        clock=world.clock,
+        entropy=world.entropy,
+        crew=world.crew(_IN_FLIGHT + _TABLE_CALLS),
+    )
+    return relay.lambda_handler
+
+
+def run(
+    scenario: Scenario,
+    make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+    *,
+    threads: Threads | None = None,
+) -> list[Fact]:
+    """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
+
+    `threads` are kept from run to run, which is faster. Raises what a part of the world raised that none may raise.
+    """
+    world = _World(scenario, make_handler, threads)
+    try:
+        world.kernel.run(scenario.ends_ms)
+    finally:
+        world.kernel.close()
+    return world.ledger.facts
+
+
+class _World:
+    def __init__(
+        self,
+        scenario: Scenario,
+        make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+        threads: Threads | None,
+    ) -> None:
+        self._settings = scenario.settings
+        self._chance = Chance(scenario.seed).of("run")
+        self._make_handler = make_handler
+        self.kernel = Kernel(random.Random(scenario.seed), threads)  # noqa: S311 -- the same in each run
+        self.ledger = Ledger()
+        faults = Faults(scenario.plan, self.kernel, self.ledger)
+        self._network = Network(self.kernel, self.ledger, faults, self._chance)
+        self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
+        self._table = Table(self.kernel, self._stream, LAYOUT, self._chance)
+        self._stream.arm(scenario.plan, faults)
+        self._table.arm(scenario.plan, faults)
+        for destination in self._settings.destinations:
+            self._connect(destination)
+        self._start_writers(scenario)
+
+    def _connect(self, destination: str) -> None:
+        """Put a bus, a function and an event source mapping behind the stream."""
+        bus = Bus(self._network, destination)
+        function = Function(
+            self._network,
+            destination,
+            lambda process: self._make_handler(self._function_world(process, bus)),
+            instances=self._settings.instances,
+            timeout_ms=self._settings.function_timeout_ms,
+        )
+        Source(
+            self._network,
+            self._chance,
+            self._stream,
+            function,
+            _mapping(self._settings),
+            destination=destination,
+        ).create()
+
+    def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
+        return FunctionWorld(
+            bus.destination,
+            TABLE,
+            LAYOUT,
+            self._settings.ordering,
+            process.clock,
+            process.entropy,
+            {
+                "events": partial(bus.client, process),
+                "dynamodb": partial(RecordsClient, self._network, process, self._table),
+            },
+            partial(StrandCrew, self.kernel, process),
+        )
+
+    def _start_writers(self, scenario: Scenario) -> None:
+        of_writer: defaultdict[str, list[Write]] = defaultdict(list)
+        for write in scenario.writes:
+            of_writer[write.writer].append(write)
+        for name, writes in sorted(of_writer.items()):
+            Writer(self._network, self._chance, self._table, writes, name=name).start()
+
+
+def _stream_settings(settings: Settings) -> StreamSettings:
+    return StreamSettings(
+        shards=settings.shards,
+        order=settings.order,
+        spread_ms=settings.spread_ms,
+        lag_ms=(0, settings.lag_ms),
+        listed_ms=_LISTED_MS,
+    )
+
+
+def _mapping(settings: Settings) -> MappingConfig:
+    pattern = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {LAYOUT.sk: {"S": [{"prefix": LAYOUT.prefix}]}}}}
+    return MappingConfig(
+        batch_size=settings.batch_size,
+        batching_window_ms=settings.window_ms,
+        parallelization_factor=settings.parallelization,
+        filters=compile_filters(pattern) if settings.filtered else NO_FILTERS,
+        maximum_retry_attempts=settings.retries,
+        bisect_on_error=settings.bisect,
+        report_batch_item_failures=True,
+    )

@@ -1,0 +1,273 @@
+"""Writers: services that change items and say so, with the real `Outbox`, over a network that loses their answers.
+
+What a writer does is a list of writes, each one transaction: a change of the items of its keys, and events. What it was
+told is noted beside what was committed: only the server knows that. The data of every event carries a mark, the change
+and the event's place in it.
+
+A command (`command`) has an idempotency key. Whoever sends it repeats it as long as it does not know how it ended, and
+sometimes though it does (`repeated`). A write that is no command is never repeated by a new transaction, but its own
+`commit()` is called again a few times, as the errors of the library allow; then it is given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from botocore.config import Config
+
+from dynamodb_outbox.core.codec.values import serialize_item
+from dynamodb_outbox.core.record.decode import decode
+from dynamodb_outbox.errors import CommitUnknown, OutboxError
+from dynamodb_outbox.outbox import Outbox
+from dynamodb_outbox.sdk.errors import TRANSPORT
+from dynamodb_outbox.testing.simulation.bus import POISON
+from dynamodb_outbox.testing.simulation.client import SimulatedClient
+from dynamodb_outbox.testing.simulation.facts import Committed, Told
+from dynamodb_outbox.testing.simulation.network import COMMIT, NO_TROUBLES
+from dynamodb_outbox.testing.simulation.process import WRITER_PERILS, Process, ProcessEntropy
+from dynamodb_outbox.testing.simulation.table import REGION, TABLE, cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.testing.simulation.chance import Chance
+    from dynamodb_outbox.testing.simulation.network import Network
+    from dynamodb_outbox.testing.simulation.table import Table
+    from dynamodb_outbox.transaction import Transaction
+
+__all__ = ["SOURCE", "TableClient", "Write", "Writer"]
+
+Outcome = Literal["committed", "failed", "unknown", "died"]
+
+SOURCE = "shop.orders"
+
+_SERVER = "table"
+_CONFIG = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1, "mode": "standard"})
+_COMMITS = 3
+"""How often commit() of one transaction is called, while its error says that this may help."""
+_REPEATS = 3
+"""How often a command is sent by somebody who does not know how it ended."""
+_PAUSE_MS = (100, 2_000)
+_DOWN_MS = (200, 3_000)
+
+
+@dataclass(frozen=True)
+class Write:
+    """One change and its events, in one transaction.
+
+    at_ms     when its writer is asked for it, virtual time; later, when the writer is busy
+    writer    who is asked
+    change    the name of the change, like no other
+    keys      the ordering keys of the events, one each, in order; an item is changed in the partition of each key
+    kind      "create": a new item; "count": one that counts its versions, read before, which the layout must name;
+              "overwrite": whatever there is
+    command   whether it has an idempotency key, and is repeated until it is known how it ended
+    repeated  whether it is repeated though that is known; a command's alone
+    poison    positions of events that no bus takes
+    """
+
+    at_ms: int
+    writer: str
+    change: str
+    keys: tuple[str, ...]
+    kind: Literal["create", "count", "overwrite"] = "create"
+    command: bool = False
+    repeated: bool = False
+    poison: tuple[int, ...] = ()
+
+
+class Writer:
+    """A writer and its writes. Its process dies with the fault `writer_crash` and is started again a while later."""
+
+    def __init__(
+        self,
+        network: Network,
+        chance: Chance,
+        table: Table,
+        writes: Sequence[Write],
+        *,
+        name: str,
+    ) -> None:
+        self.name = name
+        self._kernel = network.kernel
+        self._network = network
+        self._chance = chance.of("writer", name)
+        self._table = table
+        self._left = sorted(writes, key=lambda write: write.at_ms, reverse=True)  # the next one last
+        self._at_work: Write | None = None
+        self._sent = 0
+        """How often the write at work was sent as a new transaction."""
+        self._open = False
+        """Whether it may have been committed by one of these."""
+        self._lives = 0
+
+    def start(self) -> None:
+        """Begin, now, in a new process."""
+        self._lives += 1
+        name, seed = f"{self.name}.{self._lives}", self._chance.seed
+        process = Process(self._kernel, name, seed, owner=self.name, perils=WRITER_PERILS)
+        skew = self._network.faults.take("clock_skew", self.name)
+        if skew is not None:
+            process.clock.offset_ms = skew.amount_ms
+        process.when_killed = self._died
+        process.spawn("main", partial(self._work, process))
+
+    def _died(self) -> None:
+        """Tell that nobody was told, and start again later; a command is repeated, everything else is not."""
+        write = self._at_work
+        if write is not None:
+            self._tell(write, "died")
+            if not write.command or self._sent >= _REPEATS:
+                self._at_work = None
+        down_ms = self._chance.whole(*_DOWN_MS, "down", self._lives)
+        self._kernel.call_at(self._kernel.now_ms + down_ms, self.start)
+
+    def _work(self, process: Process) -> None:
+        entropy = _Entropy()
+        client = TableClient(self._network, process, self._table)
+        outbox = Outbox(
+            TABLE, source=SOURCE, layout=self._table.layout, client=client, clock=process.clock, entropy=entropy
+        )
+        while self._at_work is not None or self._left:
+            if self._at_work is None:
+                self._kernel.sleep(self._left[-1].at_ms - self._kernel.now_ms)
+                self._at_work, self._sent, self._open = self._left.pop(), 0, False
+            client.change = self._at_work.change
+            self._see_through(self._at_work, outbox, client, entropy, process)
+            self._at_work = None
+
+    def _see_through(
+        self, write: Write, outbox: Outbox, client: TableClient, entropy: _Entropy, process: Process
+    ) -> None:
+        """Send a write, and a command again as long as nobody knows how it ended."""
+        while True:
+            self._sent += 1
+            entropy.begin(f"{self._chance.seed}/{write.change}/{self._sent}")
+            process.boundaries = 0
+            outcome = self._outcome(write, outbox, client)
+            if outcome == "failed" and self._open:
+                outcome = "unknown"  # it is known of this transaction alone
+            self._tell(write, outcome)
+            if outcome == "failed" or not write.command or self._sent >= _REPEATS:
+                return
+            if outcome == "committed" and not (write.repeated and self._sent == 1):
+                return
+            self._pause(write, "repeat")
+
+    def _outcome(self, write: Write, outbox: Outbox, client: TableClient) -> Outcome:
+        """Commit a write as a new transaction, insisting where that may help; return what is known then."""
+        transaction = outbox.transaction(idempotency_key=write.change if write.command else None)
+        try:
+            _fill(transaction, write, client, self._table.layout)
+        except TRANSPORT:
+            return "failed"  # nothing was sent
+        outcome: Outcome = "failed"
+        for attempt in range(_COMMITS):
+            if attempt:
+                self._pause(write, "commit", attempt)
+            try:
+                transaction.commit()
+            except OutboxError as error:
+                outcome = "unknown" if isinstance(error, CommitUnknown) else "failed"
+                if not error.retryable:
+                    break
+            else:
+                return "committed"
+        return outcome
+
+    def _pause(self, write: Write, *what: object) -> None:
+        self._kernel.sleep(self._chance.whole(*_PAUSE_MS, write.change, self._sent, *what))
+
+    def _tell(self, write: Write, outcome: Outcome) -> None:
+        self._open = self._open or outcome != "failed"
+        self._network.ledger.note(Told(self._kernel.now_ms, self.name, write.change, outcome))
+
+
+def _fill(transaction: Transaction, write: Write, client: TableClient, layout: Layout) -> None:
+    """Put the changes and the events of a write into a transaction. Raises what reading an item raises."""
+    for key in dict.fromkeys(write.keys):
+        if write.kind == "create":
+            transaction.put({layout.pk: key, layout.sk: f"CHANGE#{write.change}"}, if_absent=True)
+        elif write.kind == "overwrite":
+            transaction.put({layout.pk: key, layout.sk: "LAST", "change": write.change}, overwrite=True)
+        else:
+            _count(transaction, {layout.pk: key, layout.sk: "META"}, write, client, str(layout.version))
+    for place, key in enumerate(write.keys):
+        data: dict[str, Any] = {"change": write.change, "n": place}
+        if place in write.poison:
+            data[POISON] = True
+        transaction.emit("order.changed", data, key=key)
+
+
+def _count(transaction: Transaction, key: Mapping[str, str], write: Write, client: TableClient, version: str) -> None:
+    """Change an item in the version that was read."""
+    there = client.get_item(TableName=TABLE, Key=serialize_item(key), ConsistentRead=True).get("Item")
+    if there is None:
+        transaction.put({**key, "change": write.change}, if_absent=True)
+    else:
+        transaction.update(key, set={"change": write.change}, if_version=int(there[version]["N"]))
+
+
+class _Entropy:
+    """`ports.Entropy` with a seed for each transaction: leaving a write out leaves the ids of all others alone."""
+
+    def __init__(self) -> None:
+        self._source = ProcessEntropy("")
+
+    def begin(self, seed: str) -> None:
+        """Go on from a seed."""
+        self._source = ProcessEntropy(seed)
+
+    def bytes(self, count: int) -> bytes:
+        """Return `count` bytes."""
+        return self._source.bytes(count)
+
+    def unit(self) -> float:
+        """Return a number from 0 (included) to 1 (excluded)."""
+        return self._source.unit()
+
+
+class TableClient(SimulatedClient):
+    """What a writer uses of boto3's client of DynamoDB.
+
+    `change` is what it is at work on: the ledger says of a transaction that was committed which change it is.
+    """
+
+    def __init__(self, network: Network, process: Process, table: Table) -> None:
+        super().__init__(network, process, service="dynamodb", where=_SERVER, region=REGION, config=_CONFIG)
+        self.change = ""
+        self._table = table
+
+    def transact_write_items(self, **request: Any) -> dict[str, Any]:
+        """TransactWriteItems."""
+        self._call("TransactWriteItems", partial(self._transact, request, self.change), COMMIT)
+        return {}
+
+    def get_item(self, **request: Any) -> dict[str, Any]:
+        """GetItem, consistent."""
+        item = self._call("GetItem", partial(self._table.get_item, request["Key"]), NO_TROUBLES)
+        return {} if item is None else {"Item": item}
+
+    def _transact(self, request: Mapping[str, Any], change: str) -> None:
+        """Commit, at the server."""
+        if self._network.faults.take("commit_conflict", _SERVER) is not None:
+            others = len(request["TransactItems"]) - 1
+            raise cancelled([{"Code": "TransactionConflict"}, *({"Code": "None"} for _ in range(others))])
+        writer = self._process.owner
+        self._table.transact_write_items(
+            request, by=writer, when_committed=partial(self._committed, request, writer, change)
+        )
+
+    def _committed(self, request: Mapping[str, Any], writer: str, change: str) -> None:
+        layout = self._table.layout
+        items = [member["Put"]["Item"] for member in request["TransactItems"] if "Put" in member]
+        records = tuple(
+            (self._table.key_of(item), decode(item, layout, source=SOURCE).events)
+            for item in items
+            if item[layout.sk]["S"].startswith(layout.prefix)
+        )
+        now_ms = self._network.kernel.now_ms
+        self._network.ledger.note(Committed(now_ms, request["ClientRequestToken"], writer, change, records))

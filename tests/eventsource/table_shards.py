@@ -1,0 +1,250 @@
+"""Rows of the table: lanes, the lineage of shards, starting positions."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from shard_records import ERROR, NOW, SUCCESS, item_in, machine, record
+from source_runs import Recorder, source
+from table_answers import handed_over
+from table_rows import row
+
+from dynamodb_outbox.adapters.streams import DynamoDbStream, Gap
+from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded
+from dynamodb_outbox.core.eventsource.commands import Checkpoint, Invoke
+from dynamodb_outbox.core.eventsource.lanes import lane_of
+from dynamodb_outbox.core.eventsource.lineage import Latest, StartingPosition, childless, from_latest, readable
+from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
+from dynamodb_outbox.process.journal import Journal
+from fake_streams import ARN, FakeStreams, page, refusal, shards
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dynamodb_outbox.local.source import EventSource
+
+LEFT, RIGHT = item_in(0, 2), item_in(1, 2)
+LATEST = StartingPosition.LATEST
+
+
+# --- lanes ---
+
+
+@row("lane-item")
+def test_lane_item() -> None:
+    """All lanes are used, each item has one, and the sort key counts."""
+    assert {lane_of(record(1, item=str(item)), 10) for item in range(200)} == set(range(10))
+    assert len({lane_of(record(number, item="x"), 10) for number in range(100)}) == 1
+    changes = [record(number) for number in range(100)]
+    for one in changes:
+        one.body["dynamodb"]["Keys"]["sk"] = {"S": str(one.number)}
+    assert len({lane_of(one, 10) for one in changes}) > 1
+
+
+@row("lane-choice")
+def test_lane_choice() -> None:
+    """Known values: another process, or another order of the key's attributes, makes no difference."""
+    one, other = record(1), record(1)
+    one.body["dynamodb"]["Keys"] = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+    other.body["dynamodb"]["Keys"] = {"sk": {"S": "b"}, "pk": {"S": "a"}}
+    assert lane_of(one, 10) == lane_of(other, 10) == 4
+
+
+@row("lane-side-by-side")
+def test_lane_side_by_side() -> None:
+    """Two invocations at once; a third waits for its lane."""
+    shard = machine(parallelization_factor=2)
+    commands = shard.read([record(1, item=LEFT), record(2, item=RIGHT)], NOW)
+    assert [one.lane for one in commands if isinstance(one, Invoke)] == [0, 1]
+    assert shard.read([record(3, item=LEFT)], NOW) == []
+    assert handed_over(shard.answered(SUCCESS, NOW, 0, 0)) == [[3]]
+
+
+@row("lane-failure")
+def test_lane_failure() -> None:
+    """Lane 0 fails for ever."""
+    shard = machine(parallelization_factor=2)
+    shard.read([record(1, item=LEFT)], NOW)
+    shard.answered(ERROR, NOW, 1.0, 0)
+    for number in (2, 3):
+        assert handed_over(shard.read([record(number, item=RIGHT)], NOW)) == [[number]]
+        shard.answered(SUCCESS, NOW, 0, 1)
+
+
+@row("lane-checkpoint")
+def test_lane_checkpoint() -> None:
+    """Three is done, two is not."""
+    shard = machine(parallelization_factor=2)
+    shard.read([record(1, item=RIGHT), record(2, item=LEFT), record(3, item=RIGHT)], NOW)
+    assert shard.answered(SUCCESS, NOW, 0, 1) == [Checkpoint("1")]
+    restarted = machine(parallelization_factor=2, checkpoint=shard.checkpoint)
+    assert handed_over(restarted.read([record(2, item=LEFT), record(3, item=RIGHT)], NOW)) == [[2], [3]]
+    assert shard.answered(SUCCESS, NOW, 0, 0) == [Checkpoint("3")]
+
+
+@row("lane-read-ahead")
+def test_lane_read_ahead() -> None:
+    """Two batches of one record, for each of two lanes."""
+    shard = machine(parallelization_factor=2, batch_size=1)
+    shard.read([record(number, item=LEFT) for number in range(1, 5)], NOW)
+    assert shard.wants_records
+    shard.read([record(5, item=LEFT)], NOW)
+    assert not shard.wants_records
+
+
+# --- lineage ---
+
+
+@row("shard-parent-first")
+def test_shard_parent_first(tmp_path: Path) -> None:
+    """By the decision, and as it is read."""
+    assert readable({"parent": None, "child": "parent"}, set()) == ["parent"]
+    assert readable({"parent": None, "child": "parent"}, {"parent"}) == ["child"]
+    listed = shards(("parent", None), ("child", "parent"))
+    client = FakeStreams(listed, page(1, following=None), listed, page(2))
+    function = Recorder()
+    with source(client, function, tmp_path / "cp") as running:
+        step_until(running, lambda: len(function.batches) == 2)
+    assert function.batches == [["1"], ["2"]]
+
+
+def step_until(running: EventSource, done: object, seconds: float = 10) -> None:
+    """Step until something holds."""
+    assert callable(done)
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        running.step()
+    assert done()
+
+
+@row("shard-last-batch")
+def test_shard_last_batch(tmp_path: Path) -> None:
+    """The last batch of the parent fails twice."""
+    listed = shards(("parent", None), ("child", "parent"))
+    client = FakeStreams(listed, page(1, following=None), listed, page(2))
+    function = Recorder(*[FunctionFailed("ValueError", "no")] * 2)
+    with source(client, function, tmp_path / "cp") as running:
+        step_until(running, lambda: len(function.batches) == 4)
+    assert function.batches == [["1"]] * 3 + [["2"]]
+
+
+@row("shard-trimmed-parent")
+def test_shard_trimmed_parent() -> None:
+    """Only the child is in the list."""
+    assert readable({"child": "gone"}, set()) == ["child"]
+
+
+@row("shard-late-child")
+def test_shard_late_child() -> None:
+    """What ended and has no child is named, so that the shell looks again."""
+    assert childless({"a": None, "b": None}, {"a"}) == {"a"}
+    assert childless({"a": None, "b": "a"}, {"a"}) == frozenset()
+
+
+@row("shard-iterator-expired")
+def test_shard_iterator_expired() -> None:
+    """The next iterator is made after what was read last, with no gap."""
+    client = FakeStreams(page(1, 2), refusal("ExpiredIteratorException"), page(3))
+    reader = DynamoDbStream(client, ARN).open("s")
+    reader.read()
+    again = reader.read()
+    assert ([one["dynamodb"]["SequenceNumber"] for one in again.records], again.gap) == (["3"], None)
+    assert client.sought == ["TRIM_HORIZON", "2"]
+
+
+@row("shard-trimmed-records")
+def test_shard_trimmed_records(tmp_path: Path) -> None:
+    """What the checkpoint covers is not delivered again, and the gap is in the log."""
+    CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))
+    client = FakeStreams(shards(("s", None)), (refusal("TrimmedDataAccessException"),), page(5, 50))
+    function = Recorder()
+    with (
+        Journal(tmp_path / "log") as journal,
+        source(client, function, tmp_path / "cp", journal=journal) as running,
+    ):
+        running.step()
+    assert function.batches == [["50"]]
+    assert gaps(tmp_path / "log") == ["7"]
+
+
+def gaps(log: Path) -> list[str | None]:
+    """Return the gaps in a log."""
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    return [entry["after"] for entry in entries if entry["event"] == "gap"]
+
+
+# --- starting positions ---
+
+
+@row("start-trim-horizon")
+def test_start_trim_horizon(tmp_path: Path) -> None:
+    """All shards, parents too."""
+    client = FakeStreams(shards(("s", None)), page(1))
+    function = Recorder()
+    with source(client, function, tmp_path / "cp") as running:
+        running.step()
+    assert (client.sought_how, function.batches) == (["TRIM_HORIZON"], [["1"]])
+
+
+@row("start-latest")
+def test_start_latest(tmp_path: Path) -> None:
+    """A parent that ended, an open child, and a grandchild that comes later."""
+    parents = {"parent": None, "child": "parent", "other": None}
+    assert from_latest(parents) == Latest(frozenset({"parent"}), frozenset({"child", "other"}))
+    client = FakeStreams(
+        shards(("parent", None), ("child", "parent")),
+        page(following=None),
+        shards(("parent", None), ("child", "parent"), ("grandchild", "child")),
+        page(9),
+    )
+    function = Recorder()
+    with source(client, function, tmp_path / "cp", start=LATEST) as running:
+        step_until(running, lambda: function.batches)
+    assert (client.sought_how, function.batches) == (["LATEST", "TRIM_HORIZON"], [["9"]])
+
+
+@row("start-latest-gap")
+def test_start_latest_gap(tmp_path: Path) -> None:
+    """A restart before the first record, and an iterator that expires before it."""
+    with source(FakeStreams(shards(("s", None)), page()), Recorder(), tmp_path / "cp", start=LATEST) as running:
+        running.step()
+    client = FakeStreams(shards(("s", None)), page(), refusal("ExpiredIteratorException"), page())
+    with (
+        Journal(tmp_path / "log") as journal,
+        source(client, Recorder(), tmp_path / "cp", start=LATEST, journal=journal) as running,
+    ):
+        running.step()
+        assert gaps(tmp_path / "log") == [None]
+        running.step()
+    assert gaps(tmp_path / "log") == [None, None]
+    assert client.sought_how == ["LATEST", "LATEST"]
+    lost = DynamoDbStream(FakeStreams(refusal("ExpiredIteratorException"), page(2)), ARN).open("s", latest=True)
+    assert lost.read().gap == Gap(None)
+
+
+@row("start-latest-position")
+def test_start_latest_position(tmp_path: Path) -> None:
+    """The first record failed, and the source was restarted: without LATEST being asked for again."""
+    client = FakeStreams(shards(("s", None)), page(5, 6))
+    with source(client, Recorder(FunctionFailed("ValueError", "no")), tmp_path / "cp", start=LATEST) as running:
+        running.step()
+    assert client.sought_how == ["LATEST"]
+    again = FakeStreams(shards(("s", None)), page(5, 6))
+    function = Recorder(Responded(None))
+    with source(again, function, tmp_path / "cp") as running:
+        running.step()
+    assert (again.sought_how, again.sought) == (["AT_SEQUENCE_NUMBER"], ["5"])
+    assert function.batches == [["5", "6"]]
+
+
+@row("start-other-stream")
+def test_start_other_stream(tmp_path: Path) -> None:
+    """LATEST is asked for, and what the new table's stream has is delivered."""
+    CheckpointFile(tmp_path / "cp", "arn:another").keep("old", Position("900"))
+    client = FakeStreams(shards(("s", None)), page(1))
+    function = Recorder()
+    with source(client, function, tmp_path / "cp", start=LATEST) as running:
+        running.step()
+    assert (client.sought_how, function.batches) == (["TRIM_HORIZON"], [["1"]])

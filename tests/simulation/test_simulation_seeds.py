@@ -1,0 +1,73 @@
+"""This library's own relay through two thousand bad days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from dynamodb_outbox.testing.simulation import FAULTS, Scenario, check, generate, relay_handler, run, simulate
+from dynamodb_outbox.testing.simulation.facts import Accepted, Trimmed
+from dynamodb_outbox.testing.simulation.faults import PlannedFault
+from dynamodb_outbox.testing.simulation.scenario import Settings
+from dynamodb_outbox.testing.simulation.writers import Write
+
+SEEDS = 2_000
+UNRECOVERED = "open"
+
+
+def test_two_thousand_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is violated, each day is a bad one, and every kind of fault struck often enough to mean something."""
+    # Two other processes run the seeds; what these tests cover is measured where they run fewer, in this one.
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    report = simulate(relay_handler, seeds=range(SEEDS), processes=2)
+    report.check()
+    assert report.runs == SEEDS
+    assert median(report.events) >= 60
+    assert {kind: report.faults[kind] for kind in FAULTS if report.faults[kind] < 50} == {}
+    assert {kind for kind, how in report.recoveries if how == UNRECOVERED} == set()
+    assert report.accepted > sum(report.events) * 0.9
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_seed_is_a_run(seed: int) -> None:
+    """The same seed gives the same ledger, to the last fact, whatever ran before it."""
+    first = run(generate(seed), relay_handler)
+    run(generate(seed + 100), relay_handler)
+    assert run(generate(seed), relay_handler) == first
+
+
+def test_leaving_a_fault_out_leaves_the_run_alone_until_it_would_have_struck() -> None:
+    """What chance decides depends on what it is about, so a scenario can shrink and go on failing for its reason."""
+    scenario = next(one for one in map(generate, range(99)) if one.faults and one.faults[-1].at_ms > 20_000)
+    last = scenario.faults[-1]
+    with_it, without = (
+        [fact for fact in run(one, relay_handler) if fact.at_ms < last.at_ms]
+        for one in (scenario, replace(scenario, faults=scenario.faults[:-1]))
+    )
+    assert with_it == without
+    assert len(with_it) > 100
+
+
+def test_a_trimmed_parent_that_is_still_being_retried_holds_its_children_back() -> None:
+    """Its records are in the hands of the event source: were a child read meanwhile, a later event would overtake."""
+    scenario = Scenario(
+        seed=147,
+        settings=Settings(),
+        writes=tuple(
+            Write(at_ms=at_ms, writer="writer-1", change=change, keys=("B",))
+            for at_ms, change in ((62_115, "c12"), (75_318, "c16"))
+        ),
+        faults=(
+            PlannedFault("missing_target", 52_440, amount_ms=24_000),
+            PlannedFault("shard_split", 62_502),
+            PlannedFault("trim", 73_938, amount_ms=4_661),
+        ),
+        faults_until_ms=90_000,
+    )
+    facts = run(scenario, relay_handler)
+    assert check(facts, scenario.terms) == []
+    (trimmed,) = (place for place, fact in enumerate(facts) if isinstance(fact, Trimmed))
+    assert sum(isinstance(fact, Accepted) for fact in facts[trimmed:]) == 2

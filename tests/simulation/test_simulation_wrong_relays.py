@@ -1,0 +1,97 @@
+"""Relays with one thing wrong are found by the simulation, and nothing is found in those with nothing wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from wrong_relays import RIGHT, WRONG, EventIdAsIdentifier, made
+
+from dynamodb_outbox.adapters.dynamodb import DynamoStore
+from dynamodb_outbox.core.commit.answers import Lost, Refused
+from dynamodb_outbox.outbox import Outbox
+from dynamodb_outbox.testing.simulation import INVARIANTS, SimulationFailed, relay_handler, run, simulate, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dynamodb_outbox.core.commit.answers import Answer
+
+ENOUGH = range(500)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_relay_is_found(name: str) -> None:
+    """Within 500 seeds, by the invariant that is about what it does wrong."""
+    make_handler, invariant = WRONG[name]
+    report = simulate(make_handler, seeds=ENOUGH, without=INVARIANTS.keys() - {invariant}, shrink_runs=0)
+    assert [failure.invariant for failure in report.failures] == [invariant]
+
+
+def children_before_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the event source read all shards side by side."""
+    monkeypatch.setattr(source, "readable", lambda parents, finished: [one for one in parents if one not in finished])
+
+
+def lost_answers_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the writing side take a lost answer for a refusal."""
+    transact = DynamoStore.transact
+
+    def refused(self: DynamoStore, request: Mapping[str, Any]) -> Answer:
+        answer = transact(self, request)
+        return Refused(answer.detail) if isinstance(answer, Lost) else answer
+
+    monkeypatch.setattr(DynamoStore, "transact", refused)
+
+
+def commands_have_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let writers forget the key of a command."""
+    transaction = Outbox.transaction
+    monkeypatch.setattr(Outbox, "transaction", lambda self, **_: transaction(self))
+
+
+PARTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
+    children_before_parents: "order_per_key",
+    lost_answers_are_failures: "writers_know_the_truth",
+    commands_have_no_guard: "commands_commit_once",
+}
+
+
+@pytest.mark.parametrize("damage", PARTS)
+def test_a_damaged_part_around_the_relay_is_found(
+    damage: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay is right, and what stands before it is not."""
+    damage(monkeypatch)
+    invariant = PARTS[damage]
+    report = simulate(relay_handler, seeds=ENOUGH, without=INVARIANTS.keys() - {invariant}, shrink_runs=0)
+    assert [failure.invariant for failure in report.failures] == [invariant]
+
+
+def test_every_invariant_has_found_something() -> None:
+    """None of them is there for show."""
+    found = {invariant for _, invariant in WRONG.values()} | set(PARTS.values())
+    assert found == INVARIANTS.keys()
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_relay_is_not(name: str) -> None:
+    """So what is found in the others is what is wrong with them, and not the way in which they are written."""
+    report = simulate(RIGHT[name], seeds=range(20))
+    report.check()
+    assert report.runs == 20
+
+
+def test_a_failure_is_told_by_its_smallest_scenario() -> None:
+    """It takes one write and one fault to see what is wrong; the story is short, and happens again exactly so."""
+    make_handler = made(EventIdAsIdentifier)
+    report = simulate(make_handler, seeds=ENOUGH)
+    with pytest.raises(SimulationFailed) as caught:
+        report.check()
+    failure = caught.value.failure
+    scenario = failure.scenario
+    assert (len(scenario.writes), len(scenario.faults)) == (1, 1)
+    assert failure.invariant == "answers_name_the_batch"
+    assert all(part in str(caught.value) for part in (failure.invariant, str(scenario), "\n> "))
+    assert len(str(caught.value).splitlines()) < 60
+    assert run(scenario, make_handler) == run(scenario, make_handler)
