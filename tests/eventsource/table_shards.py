@@ -136,6 +136,29 @@ def test_shard_trimmed_parent() -> None:
     assert readable({"child": "gone"}, set()) == ["child"]
 
 
+@row("shard-trimmed-while-read")
+def test_shard_trimmed_while_read() -> None:
+    """The parent is in no list any more, and its last batch is not done."""
+    assert readable({"child": "parent", "other": "gone"}, set(), {"parent"}) == ["other"]
+    assert readable({"child": "parent"}, {"parent"}, {"parent"}) == ["child"]
+
+
+@row("shard-gone")
+def test_shard_gone(tmp_path: Path) -> None:
+    """Of two shards that are gone, one had been read to its end."""
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    checkpoint.keep("done", Position("7", finished=True))
+    checkpoint.keep("half", Position("8"))
+    client = FakeStreams(shards(("child", "half")), page(9))
+    function = Recorder()
+    with (
+        Journal(tmp_path / "log") as journal,
+        source(client, function, tmp_path / "cp", journal=journal) as running,
+    ):
+        running.step()
+    assert (gaps(tmp_path / "log"), function.batches) == (["8"], [["9"]])
+
+
 @row("shard-late-child")
 def test_shard_late_child() -> None:
     """What ended and has no child is named, so that the shell looks again."""

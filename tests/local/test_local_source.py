@@ -383,6 +383,34 @@ def test_a_shard_that_ended_is_left_only_when_its_last_record_is_done(tmp_path: 
     assert checkpoint.finished() == {"parent"}
 
 
+def test_a_shard_that_is_trimmed_while_its_last_batch_fails_holds_its_children_back(
+    tmp_path: Path, stop: StopFlag
+) -> None:
+    """That it is no longer listed is no reason to let later changes of the same item go first."""
+    clock = SteadyClock()
+    client = Splitting(
+        clock,
+        appears_ms={"parent": 0, "child": 0},
+        parents={"child": "parent"},
+        pages={"parent": [1], "child": [2]},
+        closed=frozenset({"parent"}),
+    )
+    failing = [FunctionFailed("ValueError", "no")] * 70
+    function = Recorder(*failing)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    log = tmp_path / "log"
+    with Journal(log) as journal:
+        source = EventSource(
+            DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS, clock=clock, journal=journal
+        )
+        source.step()
+        del client.appears_ms["parent"]
+        step_for(source, clock, 10_000)
+    assert function.batches == [["1"]] * 71 + [["2"]]
+    assert events(log, "gap") == []
+    assert CheckpointFile(tmp_path / "cp", ARN).position("child") == Position("2")
+
+
 def test_after_a_gap_nothing_that_was_done_is_delivered_again(tmp_path: Path, stop: StopFlag) -> None:
     """Reading starts anew at the oldest record that is left; what the checkpoint covers is passed over."""
     CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
 import runpy
@@ -195,17 +196,24 @@ def test_a_failure_that_does_not_happen_again_is_told_as_it_was() -> None:
 
 
 def test_logging_is_switched_off_meanwhile_only() -> None:
-    """What handlers log in thousands of runs is of no use; afterwards logging is as it was, also after an error."""
+    """What handlers log in thousands of runs is of no use; afterwards logging is as it was, also after an error.
+
+    The collector of garbage looks less often meanwhile.
+    """
     seen: list[bool] = []
+    thresholds = [gc.get_threshold()]
 
     def make_handler(world: FunctionWorld) -> object:
         seen.append(logging.getLogger("dynamodb_outbox").isEnabledFor(logging.ERROR))
+        thresholds.append(gc.get_threshold())
         raise RuntimeError(world.destination)
 
     with pytest.raises(SimulationFailed):
         simulate(make_handler, seeds=[1], shrink_runs=1).check()  # type: ignore[arg-type]  # it never returns
     assert set(seen) == {False}
     assert logging.getLogger("dynamodb_outbox").isEnabledFor(logging.ERROR)
+    assert gc.get_threshold() == thresholds[0]
+    assert {during[0] > thresholds[0][0] for during in thresholds[1:]} == {True}
 
 
 def test_what_is_not_simulated_is_refused() -> None:

@@ -11,11 +11,13 @@ from stream_world import World, world
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.core.commit.answers import Cancelled, Committed, Reason, Refused
+from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.testing.simulation import facts
+from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.process import Process
-from dynamodb_outbox.testing.simulation.table import TABLE
+from dynamodb_outbox.testing.simulation.table import TABLE, Table
 from dynamodb_outbox.testing.simulation.writers import TableClient
 
 KEY = {"pk": {"S": "A"}, "sk": {"S": "META"}}
@@ -237,6 +239,12 @@ def test_conditions(condition: str, item: dict[str, Any] | None, *, holds: bool)
         "ExpressionAttributeValues": {":one": {"N": "1"}},
     }
     assert condition_holds(request, item) is holds
+
+
+def test_a_table_without_a_sort_key_is_not_simulated() -> None:
+    """A layout that the table could not keep is refused before anything is written."""
+    with world() as here, pytest.raises(NotSimulated, match="sort key"):
+        Table(here.kernel, here.stream, Layout(sk=None, own_partition=True), Chance(1))
 
 
 @pytest.mark.parametrize("condition", ["n > :one", "(n = :one)", "begins_with(n, :one)", "NOT n = :one"])

@@ -93,9 +93,14 @@ class CheckpointFile:
         self._positions[shard_id] = position
         self._save()
 
-    def forget_all_but(self, listed: set[str]) -> None:
-        """Drop shards that the stream no longer lists; written with the next `keep`."""
-        self._positions = {shard: position for shard, position in self._positions.items() if shard in listed}
+    def forget_all_but(self, known: set[str]) -> dict[str, Position]:
+        """Drop the shards that are not `known` any more, and return those that were not read to their end.
+
+        Written with the next `keep`.
+        """
+        gone = {shard: position for shard, position in self._positions.items() if shard not in known}
+        self._positions = {shard: position for shard, position in self._positions.items() if shard in known}
+        return {shard: position for shard, position in gone.items() if not position.finished}
 
     def _load(self) -> dict[str, Position]:
         try:

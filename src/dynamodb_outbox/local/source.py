@@ -156,10 +156,11 @@ class EventSource:
             )
         elif self._listed_ms is None:
             self._report_lost_starts()
-        for shard_id in readable(listed, self.checkpoint.finished()):
+        for shard_id in readable(listed, self.checkpoint.finished(), self._shards):
             if shard_id not in self._shards:
                 self._shards[shard_id] = self._open(shard_id)
-        self.checkpoint.forget_all_but(set(listed))
+        for shard_id, lost in self.checkpoint.forget_all_but({*listed, *self._shards}).items():
+            self._gap(shard_id, lost.after)
         missed = not self._shards or childless(listed, self.checkpoint.finished())
         self._list_every_ms = _LIST_EVERY_MS_WHILE_MISSED if missed else _LIST_EVERY_MS
         self._listed_ms = self.clock.monotonic_ms()

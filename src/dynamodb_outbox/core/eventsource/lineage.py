@@ -49,17 +49,15 @@ def from_latest(parents: Mapping[str, str | None]) -> Latest:
     return Latest(frozenset(ended), frozenset(parents) - ended)
 
 
-def readable(parents: Mapping[str, str | None], finished: Collection[str]) -> list[str]:
+def readable(parents: Mapping[str, str | None], finished: Collection[str], reading: Collection[str] = ()) -> list[str]:
     """Return the shards to read now, in the order given.
 
-    `parents` names each listed shard's parent (None for none); `finished` are the shards read to their end. A parent
-    that is no longer listed was trimmed: it holds nothing back.
+    `parents` names each listed shard's parent (None for none); `finished` are the shards read to their end, `reading`
+    those that somebody is at work on. A parent that is no longer listed was trimmed: it holds nothing back, unless its
+    last records were read before and are not done.
     """
-    return [
-        shard
-        for shard, parent in parents.items()
-        if shard not in finished and (parent is None or parent not in parents or parent in finished)
-    ]
+    holding = (frozenset(parents) | frozenset(reading)) - frozenset(finished)
+    return [shard for shard, parent in parents.items() if shard not in finished and parent not in holding]
 
 
 def childless(parents: Mapping[str, str | None], finished: Collection[str]) -> frozenset[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamRecord", "stream_record"]
 
+_TEXT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
 
 @dataclass(frozen=True)
 class StreamRecord:
@@ -48,5 +50,5 @@ def stream_record(body: Mapping[str, Any]) -> StreamRecord:
     created = change.get("ApproximateCreationDateTime")
     if not isinstance(created, (int, float)):
         raise InvalidRecord(where, f"its ApproximateCreationDateTime is {created!r}, not a number of epoch seconds")
-    size = len(json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+    size = len(_TEXT.encode(body).encode())
     return StreamRecord(text, int(text), int(created * 1000), size, body)

@@ -100,12 +100,15 @@ class EventsClient(SimulatedClient):
         return self._call(_OPERATION, lambda: self._bus.put(entries, invocation), BUS)
 
 
+_TEXT = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False)
+
+
 class _Entry:
     """An entry as the bus sees it: what is wrong with it (`code`), whose event it is, and what it says."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.bus = str(entry.get("EventBusName", "default")).rpartition("/")[2]
-        self.text = json.dumps(entry, sort_keys=True, default=str, ensure_ascii=False)
+        self.text = _TEXT.encode(entry)
         detail = _object(entry.get("Detail"))
         self.event_id = "" if detail is None else str(detail.get("id", ""))
         self.code = _fault(entry, detail)

@@ -10,7 +10,8 @@ from hashlib import blake2b
 __all__ = ["Chance"]
 
 _BYTES = 7
-_ALL = 1 << 8 * _BYTES
+_BITS = 8 * _BYTES
+_ALL = 1 << _BITS
 
 
 class Chance:
@@ -26,10 +27,13 @@ class Chance:
 
     def unit(self, *what: object) -> float:
         """Return a number from 0 (included) to 1 (excluded), the same whenever it is asked for."""
-        drawn = self._root.copy()
-        drawn.update(repr(what).encode())
-        return int.from_bytes(drawn.digest(), "big") / _ALL
+        return self._drawn(what) / _ALL
 
     def whole(self, least: int, most: int, *what: object) -> int:
         """Return a whole number, both ends included."""
-        return least + int(self.unit(*what) * (most - least + 1))
+        return least + (self._drawn(what) * (most - least + 1) >> _BITS)
+
+    def _drawn(self, what: tuple[object, ...]) -> int:
+        drawn = self._root.copy()
+        drawn.update(repr(what).encode())
+        return int.from_bytes(drawn.digest(), "big")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Function"]
 
+_EVENT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _LOADING_MS = (40, 250)
+_IDS = 1 << 48
 _PASSING_MS = (1, 5)
 """How long an event, or an answer, is on its way between an event source and a function."""
 
@@ -115,7 +117,7 @@ class Function:
         instance = self._instance(number)
         invocation = _Invocation(self._network, instance, number, self._kernel.now_ms + self.timeout_ms, self._over)
         self._note_invoked(invocation, records, shard, lane)
-        text = json.dumps({"Records": [record.body for record in records]}, separators=(",", ":"), ensure_ascii=False)
+        text = _EVENT.encode({"Records": [record.body for record in records]})
         instance.process.spawn(str(number), lambda: invocation.run(self._make_handler, text, self._context(invocation)))
         self._kernel.call_at(invocation.until_ms, invocation.time_out)
         answer = invocation.answers.take()
@@ -164,8 +166,7 @@ class Function:
         )
 
     def _context(self, invocation: _Invocation) -> Context:
-        drawn = "".join(f"{self._chance.whole(0, 15, invocation.number, place):x}" for place in range(12))
-        request_id = f"00000000-0000-4000-8000-{drawn}"
+        request_id = f"00000000-0000-4000-8000-{self._chance.whole(0, _IDS - 1, invocation.number, 'id'):012x}"
         return Context(self._kernel, self.destination, request_id, invocation.until_ms)
 
     def _over(self, instance: _Instance) -> None:

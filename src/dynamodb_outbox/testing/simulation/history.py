@@ -87,10 +87,15 @@ class History:
     trimmed: dict[Place, int] = field(default_factory=dict)
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    """What `done_at` found; it is asked for again and again."""
 
     def done_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was done for a destination: accepted, parked, given up or trimmed."""
-        return min(self._ends(destination, one), default=None)
+        asked = destination, one.event_id
+        if asked not in self._done:
+            self._done[asked] = min(self._ends(destination, one), default=None)
+        return self._done[asked]
 
     def _ends(self, destination: str, one: Born) -> list[int]:
         place = self.places.get(one.record)

@@ -115,29 +115,28 @@ class RecordsClient(SimulatedClient):
 
     def _noted(self, key: WireItem, invocation: int, write: Callable[[], None]) -> None:
         """Write, and note what became of the state of the record, if it is one."""
-        before = _standing(self._table.get_item(key))
+        before = self._standing(self._table.get_item(key))
         write()
         item = self._table.get_item(key)
-        after = _standing(item)
+        after = self._standing(item)
         if item is not None and after is not None and after.state != PENDING and after != before:
             partition, sort_key = self._table.key_of(key)
             record = partition, str(item[PARKED_SK]["S"]) if PARKED_SK in item else sort_key
             now_ms = self._network.kernel.now_ms
             self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events))
 
+    def _standing(self, item: WireItem | None) -> _Standing | None:
+        """Return the state of an item, and the events that it is parked for (None: all)."""
+        if item is None:
+            return None
+        state = state_of(item, self._table.layout)
+        named = item.get(PARKED_EVENTS) if state == PARKED else None
+        return _Standing(state, None if named is None else frozenset(named["NS"]))
+
 
 class _Standing(NamedTuple):
     state: str
     events: frozenset[str] | None
-
-
-def _standing(item: WireItem | None) -> _Standing | None:
-    """Return the state of an item, and the events that it is parked for (None: all)."""
-    if item is None:
-        return None
-    state = state_of(item)
-    named = item.get(PARKED_EVENTS) if state == PARKED else None
-    return _Standing(state, None if named is None else frozenset(named["NS"]))
 
 
 def _update(statement: Mapping[str, Any]) -> dict[str, Any]:

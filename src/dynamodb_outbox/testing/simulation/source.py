@@ -153,9 +153,7 @@ class Source:
 
     def _discover(self, run: _Run) -> None:
         """Open the shards that can be read and are not."""
-        # A shard at whose records we are still at work holds its children back, also when it was trimmed meanwhile.
-        listed = dict.fromkeys(run.readers) | self._stream.shards()
-        for shard in readable(listed, self.kept.finished):
+        for shard in readable(self._stream.shards(), self.kept.finished, run.readers):
             if shard not in run.readers:
                 checkpoint, tried = self.kept.positions.get(shard), self.kept.tried.get(shard, ())
                 machine = self._machine(self._config, checkpoint=checkpoint, tried=tried)

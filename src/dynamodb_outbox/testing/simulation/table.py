@@ -46,11 +46,17 @@ _UNDERSTOOD = frozenset(
 
 
 class Table:
-    """One table, called TABLE, in the Region REGION, with an outbox in it as `layout` says."""
+    """One table, called TABLE, in the Region REGION, with an outbox in it as `layout` says.
+
+    Both of its keys are text, `sk` is the name of the second. Raises NotSimulated for a layout without one.
+    """
 
     def __init__(self, kernel: Kernel, stream: Stream, layout: Layout, chance: Chance) -> None:
+        if layout.sk is None:
+            raise NotSimulated("a table without a sort key")
         self.items: dict[RecordKey, WireItem] = {}
         self.layout = layout
+        self.sk = layout.sk
         self._kernel = kernel
         self._stream = stream
         self._chance = chance.of("table")
@@ -59,7 +65,7 @@ class Table:
 
     def key_of(self, attributes: WireItem) -> RecordKey:
         """Return an item's name, from the item or its key."""
-        return attributes[self.layout.pk]["S"], attributes[self.layout.sk]["S"]
+        return attributes[self.layout.pk]["S"], attributes[self.sk]["S"]
 
     def get_item(self, key: WireItem) -> WireItem | None:
         """Return an item, as GetItem with ConsistentRead does; None when there is none."""
@@ -181,7 +187,7 @@ class Table:
                 del self.items[key]
             else:
                 self.items[key] = after
-            names = {self.layout.pk: {"S": key[0]}, self.layout.sk: {"S": key[1]}}
+            names = {self.layout.pk: {"S": key[0]}, self.sk: {"S": key[1]}}
             changes.append(Change(key, names, before, after, by, expired))
         self._stream.append(changes)
 

@@ -32,7 +32,6 @@ from dynamodb_outbox.testing.simulation.table import REGION, TABLE, cancelled
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.table import Table
@@ -161,7 +160,7 @@ class Writer:
         """Commit a write as a new transaction, insisting where that may help; return what is known then."""
         transaction = outbox.transaction(idempotency_key=write.change if write.command else None)
         try:
-            _fill(transaction, write, client, self._table.layout)
+            _fill(transaction, write, client, self._table)
         except TRANSPORT:
             return "failed"  # nothing was sent
         outcome: Outcome = "failed"
@@ -186,15 +185,16 @@ class Writer:
         self._network.ledger.note(Told(self._kernel.now_ms, self.name, write.change, outcome))
 
 
-def _fill(transaction: Transaction, write: Write, client: TableClient, layout: Layout) -> None:
+def _fill(transaction: Transaction, write: Write, client: TableClient, table: Table) -> None:
     """Put the changes and the events of a write into a transaction. Raises what reading an item raises."""
+    pk, sk, version = table.layout.pk, table.sk, str(table.layout.version)
     for key in dict.fromkeys(write.keys):
         if write.kind == "create":
-            transaction.put({layout.pk: key, layout.sk: f"CHANGE#{write.change}"}, if_absent=True)
+            transaction.put({pk: key, sk: f"CHANGE#{write.change}"}, if_absent=True)
         elif write.kind == "overwrite":
-            transaction.put({layout.pk: key, layout.sk: "LAST", "change": write.change}, overwrite=True)
+            transaction.put({pk: key, sk: "LAST", "change": write.change}, overwrite=True)
         else:
-            _count(transaction, {layout.pk: key, layout.sk: "META"}, write, client, str(layout.version))
+            _count(transaction, {pk: key, sk: "META"}, write, client, version)
     for place, key in enumerate(write.keys):
         data: dict[str, Any] = {"change": write.change, "n": place}
         if place in write.poison:
@@ -267,7 +267,7 @@ class TableClient(SimulatedClient):
         records = tuple(
             (self._table.key_of(item), decode(item, layout, source=SOURCE).events)
             for item in items
-            if item[layout.sk]["S"].startswith(layout.prefix)
+            if item[self._table.sk]["S"].startswith(layout.prefix)
         )
         now_ms = self._network.kernel.now_ms
         self._network.ledger.note(Committed(now_ms, request["ClientRequestToken"], writer, change, records))
