@@ -14,7 +14,7 @@ from dynamodb_outbox import Outbox
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.codec.size import entry_bytes, item_bytes, value_bytes
-from dynamodb_outbox.core.commit.events import check_event_size
+from dynamodb_outbox.core.commit.claiming import check_event_size
 from dynamodb_outbox.core.limits import EVENTBRIDGE, ITEM_BYTES, ITEM_HEADROOM_BYTES, SinkLimits
 from dynamodb_outbox.core.relay.outcome import Prepared
 from dynamodb_outbox.errors import EventTooLarge, ItemTooLarge

@@ -188,7 +188,8 @@ class CommitMachine:
     def _found(self, item: WireItem) -> Command:
         if self._plan.fingerprint is None:
             return self._done(replace(self._plan.receipt, resolved_by="record"))
-        verdict = guard_verdict(item, self._plan)
+        evidence = self._plan.evidence
+        verdict = guard_verdict(item, self._plan, "" if evidence is None else evidence.table)
         return self._done(verdict) if isinstance(verdict, Receipt) else self._fail(verdict)
 
     def _absent(self, now_ms: int) -> Command:
