@@ -34,7 +34,8 @@ def test_the_fingerprint_of_a_command() -> None:
     assert fingerprint_of([action("Put", BODY)], [event]) == expected
     again = some_event(**{**vars(event), "id": new_id(9), "attributes": {"a": "1", "b": "2"}})
     assert fingerprint_of([action("Put", dict(reversed(BODY.items())))], [again]) == expected
-    for other in ({"key": "K"}, {"subject": None}, {"payload": '{"n":1.1}'}, {"type": "t"}, {"attributes": {}}):
+    others: list[dict[str, Any]] = [{"key": "K"}, {"subject": None}, {"payload": '{"n":1.1}'}, {"type": "t"}]
+    for other in (*others, {"attributes": {}}):
         assert fingerprint_of([action("Put", BODY)], [some_event(**{**vars(event), **other})]) != expected
     assert fingerprint_of([action("Update", BODY)], [event]) != expected
     assert fingerprint_of([], [event]) != expected
