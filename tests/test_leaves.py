@@ -21,6 +21,7 @@ from dynamodb_outbox.core.record.schema import GUARD_SORT_KEY
 from dynamodb_outbox.errors import ConfigurationError, InvalidEvent
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
+from dynamodb_outbox.keys import Keys
 from dynamodb_outbox.layout import RECORD_ATTRIBUTES, Layout
 
 NO_NAMES: tuple[object, ...] = (5, [], True, b"x", "", "\ud800", "x" * 256)
@@ -171,6 +172,40 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"index_shards": 1001},
         {"published_for": timedelta(0)},
         {"guard_for": timedelta(seconds=59)},
+        {"placement": "inline"},
+        {"placement": None},
+        {"payload_format": "xml"},
+        {"own_partition": 1},
+        {"own_partition": True, "placement": "table"},
+        {"own_partition": True, "pk_type": "N"},
+        {"sk": None},
+        {"sk": None, "placement": "table", "sk_type": "N"},
+        {"pk_type": "X"},
+        {"sk_type": "M"},
+        {"sk_type": "N"},
+        {"sk": None, "placement": "table", "pk_type": "B"},
+        {"own_partition": True, "prefix": "IDEMP#"},
+        {"sk": None, "placement": "table", "prefix": "INBOX#1"},
+        {"columns": []},
+        {"columns": {"unknown": "x"}},
+        {"columns": {5: "x"}},
+        {"columns": {"ob_v": "v"}},
+        {"columns": {"type": ""}},
+        {"columns": {"type": "é" * 128}},
+        {"columns": {"type": "payload"}},
+        {"columns": {"type": "x", "payload": "x"}},
+        {"columns": {"type": "pk"}},
+        {"columns": {"type": "ob_v"}},
+        {"columns": {"type": "expires_at"}},
+        {"select": "EVENT"},
+        {"select": {"": "x"}},
+        {"select": {"kind": ""}},
+        {"select": {"kind": 5}},
+        {"select": {"kind": {"prefix": ""}}},
+        {"select": {"kind": {"suffix": "x"}}},
+        {"select": {"kind": {}}},
+        {"select": {"pk": "1"}, "pk_type": "N"},
+        {"select": {"expires_at": "1"}},
     ],
 )
 def test_a_layout_that_cannot_work_is_refused(arguments: dict[str, Any]) -> None:
@@ -192,6 +227,59 @@ def test_a_layout_takes_other_names() -> None:
     layout = Layout(pk="PK", sk="SK", version="v", ttl="ttl", index_shards=1000)
     assert (layout.pk, layout.sk, layout.version, layout.ttl) == ("PK", "SK", "v", "ttl")
     assert "expires_at" not in RECORD_ATTRIBUTES
+
+
+def test_a_layout_describes_a_schema_that_is_there_already() -> None:
+    """Keys, other columns, what tells a record; dicts are copied, subclasses of str are not kept."""
+    columns = {"id": Word.VERSION, "type": "kind"}
+    chosen: dict[str, Any] = {"entity": Word.PREFIX, "pk": {"prefix": "EVENT#"}}
+    layout = Layout(pk="id", sk=None, placement="table", columns=columns, select=chosen, sk_type="S")
+    columns["type"] = "changed"
+    chosen["pk"]["prefix"] = "changed"
+    assert layout.columns == {"id": "v", "type": "kind"}
+    assert type(layout.columns["id"]) is str
+    assert layout.select == {"entity": "EVENT#", "pk": {"prefix": "EVENT#"}}
+    assert (layout.column("type"), layout.column("payload")) == ("kind", "payload")
+    assert layout.keys == Keys("id", None)
+    assert layout.keys.types == {"id": "S"}
+    assert layout.marks == {"entity": {"S": "EVENT#"}}
+    for one in (copy.copy(layout), copy.deepcopy(layout), pickle.loads(pickle.dumps(layout))):  # noqa: S301 -- its own
+        assert one == layout
+        assert hash(one) == hash(layout)
+        assert one.keys == layout.keys
+    assert dataclasses.replace(layout, pk="hash").keys.pk == "hash"
+
+
+def test_a_version_may_be_called_like_an_attribute_of_records() -> None:
+    """It is on other items."""
+    assert Layout(version="seq").version == "seq"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pk": ""},
+        {"pk": 5},
+        {"pk": "x" * 256},
+        {"sk": ""},
+        {"pk": "a", "sk": "a"},
+        {"pk_type": "s"},
+        {"sk_type": None},
+        {"sk_type": "M"},
+    ],
+)
+def test_a_key_schema_that_cannot_be_is_refused(arguments: dict[str, Any]) -> None:
+    """The error names the argument at fault."""
+    with pytest.raises(ConfigurationError, match="Keys: ") as caught:
+        Keys(**arguments)
+    assert any(name in str(caught.value) for name in arguments)
+
+
+def test_a_key_schema_says_its_attributes_in_order() -> None:
+    """The partition key first; without a sort key it is alone."""
+    assert list(Keys("z", "a", sk_type="N").types.items()) == [("z", "S"), ("a", "N")]
+    assert Keys("z", None, "B").types == {"z": "B"}
+    assert type(Keys(Word.PK).pk) is str
 
 
 def test_the_system_clock_agrees_with_datetime() -> None:

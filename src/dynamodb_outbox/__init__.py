@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.errors import OutboxError
     from dynamodb_outbox.event import Event
+    from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Outbox, Transaction
     from dynamodb_outbox.publisher import Relay
@@ -25,6 +26,7 @@ __all__ = [
     "ClaimCheck",
     "Event",
     "Inbox",
+    "Keys",
     "Layout",
     "Outbox",
     "OutboxError",
@@ -38,6 +40,7 @@ _HOMES = {
     "ClaimCheck": "adapters.s3",
     "Event": "event",
     "Inbox": "consume.inbox",
+    "Keys": "keys",
     "Layout": "layout",
     "Outbox": "outbox",
     "OutboxError": "errors",

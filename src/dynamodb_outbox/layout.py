@@ -1,22 +1,25 @@
 """Where records live and what their attributes are called: shared by writer, relay, sweeper and infrastructure.
 
 The defaults are those of the hand-written outboxes that this library replaces: `pk`, `sk`, and sort keys that start
-with `OUTBOX#`.
+with `OUTBOX#`. A schema that is there already is described by the names and types of its keys, by `columns` and by
+`select`; `core.record.place` reads the description.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from dynamodb_outbox.arguments import duration, flag, text, whole
+from dynamodb_outbox.arguments import duration, flag, mapping, text, whole
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.keys import MAX_NAME_BYTES, Keys, KeyType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dynamodb_outbox.arguments import Refusal
 
 __all__ = ["OWN_ATTRIBUTES", "RECORD_ATTRIBUTES", "Layout"]
@@ -25,12 +28,12 @@ RECORD_ATTRIBUTES = frozenset(
     (
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
-        "state", "ob_state", "ob_pending", "parked_sk", "enc", "dataref", "datasha256",
+        "state", "ob_state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256",
         "parked_at", "parked_code", "parked_reason", "parked_events",
         "fingerprint", "event_ids", "versions",
     )
 )  # fmt: skip
-"""Attribute names of the library's own items; a table's key attributes cannot have one of these names."""
+"""Names of the attributes of the library's own items, as `core.record.schema` has them."""
 
 OWN_ATTRIBUTES = frozenset(("ob_v", "ob_pending"))
 """Names that an item of the user's cannot have at its top: it would be taken for a record, or enter their index."""
@@ -38,23 +41,37 @@ OWN_ATTRIBUTES = frozenset(("ob_v", "ob_pending"))
 MAX_INDEX_SHARDS = 1000
 """More would cost an idle sweep more queries than any table needs."""
 
-MAX_NAME_BYTES = 255
-"""Of each name and prefix. DynamoDB takes no more for a key attribute or an index; a prefix of this length leaves three
-quarters of a sort key to the id that follows it."""
-
+_OWN_PREFIX = "ob_"
 _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,}")
 _GUARD_SORT_KEY = "GUARD"  # core.record.schema tells of it
 _LEAST_KEPT = timedelta(minutes=1)
+
+Wanted = str | Mapping[str, str]
+"""What `select` asks of one attribute: a text, or `{"prefix": text}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """The shape of a table with an outbox in it.
 
-    pk, sk           names of the table's key attributes, both of type S
-    prefix           sort keys of outbox records start with it
+    placement        "item": a record lives beside the items it tells about, in their table. "table": in a table of its
+                     own, which holds nothing else; `Outbox(outbox_table=...)` names it
+    own_partition    with placement "item": a record lives in the partition `<prefix><key>` instead of the key's own, so
+                     that queries of an entity's partition do not see records
+    pk, sk           names of the key attributes of the records' table; sk=None for a table without a sort key
+    pk_type, sk_type their types, "S", "N" or "B". What carries the prefix must be text
+    prefix           what the sort keys of records start with; in a table without a sort key, their partition keys
     guard_prefix     partition keys of command guards start with it
     inbox_prefix     partition keys of inbox records start with it
+    columns          other names for attributes of records, by the names of `core.record.schema`:
+                     {"type": "event_type", "payload": "body", "ts": "created_at"}. Of a hand-written record only
+                     `type`, `payload` and `ts` are read, and besides `id`, `key`, `source`, `subject`, `seq`, `time`,
+                     `at` and `attributes` where they are named here. Names that start with `ob_` cannot be changed
+    payload_format   "json": `payload` is JSON text. "map": it is a map, as a table's other attributes. What is read is
+                     told by its type, S or M, whatever this says
+    select           which items are records, where that is not told by the prefix: the text that attributes must have,
+                     {"entity": "OUTBOX"}, or begin with, {"pk": {"prefix": "EVENT#"}}. {}: every item, guards and inbox
+                     records excepted
     version          name of the attribute that counts an item's versions; None switches versioning off
     version_start    the version that `if_absent` writes: 1, or "clock", epoch milliseconds by the writer's clock. For
                      keys that are deleted and created again: from 1 the versions, and with them the sequence of the
@@ -73,11 +90,18 @@ class Layout:
     ConfigurationError for arguments that cannot work, alone or together.
     """
 
+    placement: Literal["item", "table"] = "item"
+    own_partition: bool = False
     pk: str = "pk"
-    sk: str = "sk"
+    sk: str | None = "sk"
+    pk_type: KeyType = "S"
+    sk_type: KeyType = "S"
     prefix: str = "OUTBOX#"
     guard_prefix: str = "IDEMP#"
     inbox_prefix: str = "INBOX#"
+    columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+    payload_format: Literal["json", "map"] = "json"
+    select: Mapping[str, Wanted] | None = field(default=None, hash=False)
     version: str | None = None
     version_start: Literal[1, "clock"] = 1
     dense_versions: bool = False
@@ -88,32 +112,121 @@ class Layout:
     guard_for: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
-        names = {"pk": self.pk, "sk": self.sk, "ttl": self.ttl}
-        if self.version is not None:
-            names["version"] = self.version
-        prefixes = {"prefix": self.prefix, "guard_prefix": self.guard_prefix, "inbox_prefix": self.inbox_prefix}
-        for what, given in {**names, **prefixes, "index": self.index}.items():
-            # A str of a subclass is kept as what it is underneath, so that it reads the same in every form.
-            object.__setattr__(self, what, text(given, _refusal(what), most_bytes=MAX_NAME_BYTES))
-        _check_names(names)
+        self._make_plain()
+        for what, allowed in (("placement", ("item", "table")), ("payload_format", ("json", "map"))):
+            if getattr(self, what) not in allowed:
+                raise _refusal(what)(f"is {getattr(self, what)!r}; {allowed[0]!r} or {allowed[1]!r} is needed.")
+        flag(self.own_partition, _refusal("own_partition"))
+        _check_names(self)
+        _check_place(self)
         if not _INDEX_NAME.fullmatch(self.index):
             raise ConfigurationError(f"Layout(index={self.index!r}): 3 or more letters, digits, '_', '-' and '.'.")
-        _check_prefixes(self.prefix, self.guard_prefix, self.inbox_prefix)
+        _check_prefixes(self)
         _check_versions(self)
         whole(self.index_shards, _refusal("index_shards"), least=1, most=MAX_INDEX_SHARDS)
         duration(self.published_for, _refusal("published_for"), least=_LEAST_KEPT)
         duration(self.guard_for, _refusal("guard_for"), least=_LEAST_KEPT)
 
+    def _make_plain(self) -> None:
+        """Keep a str of a subclass as what it is underneath, and copies of dicts, so that both stay what they are."""
+        plain = ["pk", "prefix", "guard_prefix", "inbox_prefix", "index", "ttl"]
+        plain += [what for what in ("sk", "version") if getattr(self, what) is not None]
+        for what in plain:
+            kept = text(getattr(self, what), _refusal(what), most_bytes=MAX_NAME_BYTES)
+            object.__setattr__(self, what, kept)
+        object.__setattr__(self, "columns", _columns(self.columns))
+        if self.select is not None:
+            object.__setattr__(self, "select", _wanted(self.select))
 
-def _check_names(names: Mapping[str, str]) -> None:
-    if len(set(names.values())) != len(names):
-        raise ConfigurationError(f"Layout: these attributes need different names: {names}.")
-    for what, name in names.items():
-        if what != "version" and name in RECORD_ATTRIBUTES:
+    @cached_property
+    def keys(self) -> Keys:
+        """The key schema of the records' table."""
+        return Keys(self.pk, self.sk, self.pk_type, self.sk_type)
+
+    @cached_property
+    def marks(self) -> Mapping[str, Mapping[str, str]]:
+        """Attributes, in DynamoDB's form, that a writer adds to its records so that `select` tells them.
+
+        Names of the schema's own attributes are not among them: what these hold is not a matter of choice.
+        """
+        own = {*self.keys.types, self.ttl, *map(self.column, RECORD_ATTRIBUTES)}
+        wanted = {} if self.select is None else self.select
+        return {name: {"S": value} for name, value in wanted.items() if isinstance(value, str) and name not in own}
+
+    def column(self, name: str) -> str:
+        """Return what an attribute of a record is called in this table, by its name in `core.record.schema`."""
+        return self.columns.get(name, name)
+
+
+def _columns(given: object) -> dict[str, str]:
+    columns = {}
+    for name, column in mapping(given, _refusal("columns")).items():
+        if name not in RECORD_ATTRIBUTES or name.startswith(_OWN_PREFIX):
+            known = sorted(known for known in RECORD_ATTRIBUTES if not known.startswith(_OWN_PREFIX))
+            raise _refusal("columns")(f"names {name!r}; what can be named is {', '.join(known)}.")
+        columns[str.__str__(name)] = text(column, _refusal(f"columns[{name!r}]"), most_bytes=MAX_NAME_BYTES)
+    return columns
+
+
+def _wanted(given: object) -> dict[str, Wanted]:
+    wanted: dict[str, Wanted] = {}
+    for name, value in mapping(given, _refusal("select")).items():
+        attribute = text(name, _refusal("select, the name of an attribute"))
+        refuse = _refusal(f"select[{attribute!r}]")
+        if isinstance(value, Mapping):
+            if set(value) != {"prefix"}:
+                raise refuse(f"is {value!r}; text, or {{'prefix': text}}, is needed.")
+            wanted[attribute] = {"prefix": text(value["prefix"], refuse)}
+        else:
+            wanted[attribute] = text(value, refuse)
+    return wanted
+
+
+def _check_names(layout: Layout) -> None:
+    names = {"pk": layout.pk, "sk": layout.sk, "ttl": layout.ttl, "version": layout.version}
+    given = {what: name for what, name in names.items() if name is not None}
+    if len(set(given.values())) != len(given):
+        raise ConfigurationError(f"Layout: these attributes need different names: {given}.")
+    taken: dict[str, str] = {}
+    for name in sorted(RECORD_ATTRIBUTES):
+        column = layout.column(name)
+        if column in taken:
+            raise _refusal("columns")(f"calls both {taken[column]!r} and {name!r} {column!r}; two names are needed.")
+        taken[column] = name
+    for what, name in given.items():
+        if what != "version" and name in taken:
             raise ConfigurationError(
-                f"Layout({what}={name!r}): a name must not be one that outbox records use themselves "
-                f"({', '.join(sorted(RECORD_ATTRIBUTES))})."
+                f"Layout({what}={name!r}): a name must not be one that outbox records use themselves. Give theirs "
+                f"another: columns={{{taken[name]!r}: 'outbox_{taken[name]}'}}."
             )
+
+
+def _check_place(layout: Layout) -> None:
+    keys = layout.keys  # checks the types
+    if layout.sk is None and layout.sk_type != "S":
+        raise _refusal("sk_type")(f"is {layout.sk_type!r}, of a sort key that is not there: sk is None.")
+    if layout.own_partition and layout.placement == "table":
+        raise _refusal("own_partition")("is for records beside other items; in a table of their own it says nothing.")
+    if layout.sk is None and layout.placement == "item" and not layout.own_partition:
+        raise _refusal("sk")(
+            "is None: without a sort key a record cannot share its key's partition. Say own_partition=True, or "
+            "placement='table' when the table holds nothing but records."
+        )
+    if layout.own_partition and layout.pk_type != "S":
+        raise _refusal("own_partition")(
+            f"needs a partition key of type S, to carry {layout.prefix!r}, and pk_type is {layout.pk_type!r}. Keep the "
+            "records in a table of their own: placement='table'."
+        )
+    carrier = layout.pk if layout.sk is None else layout.sk
+    for name in layout.select or ():
+        if name == layout.ttl or keys.types.get(name, "S") != "S":
+            raise _refusal("select")(f"names {name!r}, which is of another type than S in this table.")
+    if layout.select is None and keys.types[carrier] != "S":
+        raise _refusal("pk_type" if layout.sk is None else "sk_type")(
+            f"is {keys.types[carrier]!r}: {carrier!r} cannot carry {layout.prefix!r}, by which records are told. Keep "
+            "them in a table of their own whose keys are text (placement='table'), or, for records that are there "
+            "already, say how to tell them: select=."
+        )
 
 
 def _check_versions(layout: Layout) -> None:
@@ -129,14 +242,20 @@ def _check_versions(layout: Layout) -> None:
         )
 
 
-def _check_prefixes(records: str, guards: str, inbox: str) -> None:
-    if guards.startswith(inbox) or inbox.startswith(guards):
+def _check_prefixes(layout: Layout) -> None:
+    guards, inbox = layout.guard_prefix, layout.inbox_prefix
+    apart = [("guard_prefix", guards), ("inbox_prefix", inbox)]
+    if layout.own_partition or layout.sk is None:
+        apart.append(("prefix", layout.prefix))
+    for (one, first), (other, second) in itertools.combinations(apart, 2):
+        if first.startswith(second) or second.startswith(first):
+            raise ConfigurationError(
+                f"Layout: neither of {one}={first!r} and {other}={second!r} may start with the other."
+            )
+    if layout.sk is not None and _GUARD_SORT_KEY.startswith(layout.prefix):
         raise ConfigurationError(
-            f"Layout: neither of guard_prefix={guards!r} and inbox_prefix={inbox!r} may start with the other."
-        )
-    if _GUARD_SORT_KEY.startswith(records):
-        raise ConfigurationError(
-            f"Layout(prefix={records!r}): guards have the sort key {_GUARD_SORT_KEY!r} and would be taken for records."
+            f"Layout(prefix={layout.prefix!r}): guards have the sort key {_GUARD_SORT_KEY!r} and would be taken for "
+            "records."
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
-from dynamodb_outbox.arguments import duration, text, whole
+from dynamodb_outbox.arguments import duration, mapping, text, whole
 from dynamodb_outbox.core.codec.compression import check_encoding
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
@@ -16,9 +16,12 @@ from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
+from dynamodb_outbox.core.commit.targets import Tables
+from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded
+from dynamodb_outbox.keys import Keys
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.transaction import Setting, Transaction
 
@@ -38,9 +41,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 class Outbox:
     """Commits changes of a table together with the events that they mean. Safe for use by several threads.
 
-    table            the table that holds the records; transactions may change items of other tables too
+    table            the table that transactions change unless an action names another. It holds the records too, except
+                     with Layout(placement="table") and `outbox_table`
     source           CloudEvents source of the events: 1 to 256 characters, not starting with `aws.`
-    layout           names of attributes and prefixes; the relay needs the same
+    layout           the keys of the records' table, names of attributes and prefixes; the relay needs the same
+    outbox_table     with Layout(placement="table"): the table that holds the records and guards. Left out, it is
+                     `table`, and each action has to name the table of its item
+    tables           the keys of other tables, by their names: {"stock": Keys("sku", None)}. A table that is not named
+                     has those of the layout
     client           a boto3 client of DynamoDB. Left out, one is made on first use: one attempt, 2 s to connect, 5 s to
                      answer. Retries are this library's own, so a client that makes few of them is the better one
     max_event_bytes  the largest event accepted, counted as EventBridge counts an entry: source, type and CloudEvents
@@ -63,6 +71,8 @@ class Outbox:
         *,
         source: str,
         layout: Layout | None = None,
+        outbox_table: str | None = None,
+        tables: Mapping[str, Keys] | None = None,
         client: Any = None,
         max_event_bytes: int = 262_144,
         claim_check: ClaimCheck | None = None,
@@ -71,21 +81,23 @@ class Outbox:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
+        self.table = text(table, _refusal("table"))
+        self.source = _source(source)
+        self.layout = _layout(layout)
+        encoding = check_encoding(compression)
+        check_writable(self.layout, encoding, self.source)
         self._setting = Setting(
-            table=text(table, _refusal("table")),
-            source=_source(source),
-            layout=_layout(layout),
+            tables=_tables(self.table, outbox_table, self.layout, tables),
+            source=self.source,
+            layout=self.layout,
             max_event_bytes=whole(max_event_bytes, _refusal("max_event_bytes"), least=1, most=EVENTBRIDGE.entry_bytes),
             commit_within_ms=duration(commit_within, _refusal("commit_within"), least=_MILLISECOND) // _MILLISECOND,
             store=DynamoStore(client),
             clock=clock or SystemClock(),
             entropy=entropy or SystemEntropy(),
             payloads=_claim_check(claim_check, max_event_bytes),
-            compression=check_encoding(compression),
+            compression=encoding,
         )
-        self.table = self._setting.table
-        self.source = self._setting.source
-        self.layout = self._setting.layout
 
     def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
         """Return a new transaction: use it as a context manager, or call its commit().
@@ -96,12 +108,14 @@ class Outbox:
         it holds values made anew on each run, such as an id, a date, or a number read from the item, pass a
         `fingerprint`: text that is equal for equal commands.
 
-        Raises InvalidAction for a key or a fingerprint that is empty or no text, or a fingerprint without a key.
+        Raises InvalidAction for a key or a fingerprint that is empty or no text, or a fingerprint without a key;
+        ConfigurationError for a key where the partition keys of the records' table are no text.
         """
         if idempotency_key is None:
             if fingerprint is not None:
                 raise InvalidAction("transaction", "fingerprint= needs an idempotency_key= to belong to.")
             return Transaction(self._setting, None)
+        check_guardable(self.layout, "transaction(idempotency_key=)")
         command = _command_text("idempotency_key", idempotency_key)
         content = None if fingerprint is None else _command_text("fingerprint", fingerprint)
         partition = self.layout.guard_prefix + guard_hash(self.source, command)
@@ -128,9 +142,9 @@ class Outbox:
     ) -> list[dict[str, Any]]:
         """Return the members of `TransactItems` that carry these events, for a transaction assembled elsewhere.
 
-        One `Put` a key, conditional, in the outbox's table; put them into the same TransactWriteItems request as the
-        change. `style` is "client" for values in DynamoDB's wire form, as boto3's clients and PynamoDB take them, and
-        "resource" for Python values, as `boto3.resource("dynamodb").meta.client` takes them.
+        One `Put` a key, conditional, in the table that holds the records; put them into the same TransactWriteItems
+        request as the change. `style` is "client" for values in DynamoDB's wire form, as boto3's clients and PynamoDB
+        take them, and "resource" for Python values, as `boto3.resource("dynamodb").meta.client` takes them.
 
         Send a request that may be repeated with one ClientRequestToken, and build the records once for all of its
         attempts: the records of a second call have ids of their own. What `Transaction` does beyond that (commands,
@@ -181,6 +195,38 @@ def _source(source: object) -> str:
     if (fault := source_fault(source)) is not None:
         raise ConfigurationError(f"Outbox(source={source!r}): {fault}")
     return text(source, _refusal("source"))
+
+
+def _tables(table: str, outbox_table: object, layout: Layout, given: object) -> Tables:
+    """Return the tables of an outbox, their roles and their keys."""
+    schemas = _schemas(given, layout)
+    records = table
+    if outbox_table is not None:
+        if layout.placement != "table":
+            raise _refusal("outbox_table")(
+                f"is {outbox_table!r}, and Layout(placement='item') keeps records in the table of the items that they "
+                "tell about. Leave it out, or say placement='table'."
+            )
+        records = text(outbox_table, _refusal("outbox_table"))
+    if schemas.get(records, layout.keys) != layout.keys:
+        raise _refusal("tables")(
+            f"says {records!r} has {schemas[records]}, and the layout says {layout.keys} of that table, which "
+            "holds the records. Give Layout(...) its keys."
+        )
+    alone = layout.placement == "table" and records == table
+    return Tables(records, None if alone else table, layout, schemas)
+
+
+def _schemas(given: object, layout: Layout) -> dict[str, Keys]:
+    schemas = {}
+    for name, keys in mapping(given, _refusal("tables")).items():
+        named = text(name, _refusal("tables, the name of a table,"))
+        if not isinstance(keys, Keys):
+            raise _refusal(f"tables[{named!r}]")(f"is {keys!r}; Keys(...) is needed.")
+        if layout.version in keys.types:
+            raise _refusal(f"tables[{named!r}]")(f"has the key attribute {layout.version!r}, which counts versions.")
+        schemas[named] = keys
+    return schemas
 
 
 def _claim_check(given: object, max_event_bytes: int) -> ClaimCheck | None:

@@ -30,6 +30,7 @@ from dynamodb_outbox.core.commit.expressions import Expression, check_placeholde
 from dynamodb_outbox.core.commit.machine import CommitMachine, State
 from dynamodb_outbox.core.commit.plan import Draft, Place, ids_needed
 from dynamodb_outbox.core.commit.steady import SteadyTime
+from dynamodb_outbox.core.commit.targets import target_of
 from dynamodb_outbox.core.commit.updates import Path, changes_of, update_of
 from dynamodb_outbox.errors import InvalidAction, NestedTransaction, NotCommitted, TransactionClosed
 from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.codec.compression import Encoding
     from dynamodb_outbox.core.commit.plan import CommitPlan, Guard
     from dynamodb_outbox.core.commit.receipt import Receipt
+    from dynamodb_outbox.core.commit.targets import Tables, Target
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Entropy, PayloadStore, Store
@@ -69,7 +71,7 @@ def _strand() -> _Strand:
 class Setting:
     """What an outbox gives each of its transactions."""
 
-    table: str
+    tables: Tables
     source: str
     layout: Layout
     max_event_bytes: int
@@ -84,7 +86,7 @@ class Setting:
     def place(self) -> Place:
         """Where records go. Raises ConfigurationError when a client has to be made and no Region is configured."""
         claims = None if self.payloads is None else self.payloads.rule
-        return Place(self.table, self.layout, self.store.region, claims, self.compression)
+        return Place(self.tables, self.store.region, claims, self.compression)
 
     def keep(self, claims: Sequence[Claim]) -> None:
         """Store the data of claims, of which there are none without a payload store. Raises UploadFailed."""
@@ -123,11 +125,13 @@ class Transaction:
     if_exists     the item must be there
     if_version    the item must have this version; a put or an update writes the next one
     condition     a boto3 condition (`Attr("status").eq("OPEN")`), or text with `names=` and `values=`
-    table         another table, with the same names of key attributes
+    table         another table; its keys are the layout's, or those that Outbox(tables=...) names. Needed where the
+                  outbox's table holds the records alone: Layout(placement="table") without `outbox_table`
 
     Several of them must all hold. A condition that does not hold makes the commit raise ConditionFailed, with the item
     as it was. All actions raise InvalidAction for arguments that cannot work (DuplicateAction for a second action on
-    one item, ReservedName for keys of the library's own items), InvalidValue for values that cannot be stored,
+    one item, ReservedName for keys of the library's own items, and an item that `Layout(select=...)` would take for a
+    record), InvalidValue for values that cannot be stored,
     LimitExceeded for what is too large, and TransactionClosed after the end.
     """
 
@@ -163,7 +167,7 @@ class Transaction:
         With Layout(version=...) the version attribute is filled in under `if_absent` and `if_version`, and otherwise
         stored as the item has it. Raises UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
         """
-        target = self._target("put", item, table)
+        target = self._target("put", item, table, whole_item=True)
         flag(overwrite, _about("overwrite", target.label))
         demand = _condition(target.label, condition, names, values)
         requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
@@ -196,11 +200,11 @@ class Transaction:
 
         An update without `if_absent` and `if_version` leaves the version attribute alone.
         """
-        target = self._target("update", key, table, exactly=True)
+        target = self._target("update", key, table)
         layout = self._setting.layout
         counted = layout.version if if_absent or if_version is not None else None
         changes = changes_of({"set": set, "add": add, "delete": delete}, remove, target.label)
-        built = update_of(changes, (layout.pk, layout.sk, counted), target.label)
+        built = update_of(changes, (*target.keys.types, counted), target.label)
         demand = _condition(target.label, condition, names, values, expression)
         if expression is not None:
             if built is not None:
@@ -225,7 +229,7 @@ class Transaction:
 
         `if_absent` is refused, with advice: of what must not be there nothing can be deleted.
         """
-        target = self._target("delete", key, table, exactly=True)
+        target = self._target("delete", key, table)
         demand = _condition(target.label, condition, names, values)
         requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.delete(target, requirement, self._setting.layout))
@@ -243,7 +247,7 @@ class Transaction:
         table: str | None = None,
     ) -> None:
         """Require something of an item and change nothing. It needs a condition, and gives no event its key."""
-        target = self._target("check", key, table, exactly=True)
+        target = self._target("check", key, table)
         demand = _condition(target.label, condition, names, values)
         requirement = requirement_of(target.label, if_absent, if_exists, if_version, demand)
         self._draft.add(actions.check(target, requirement, self._setting.layout))
@@ -261,8 +265,9 @@ class Transaction:
         """Add an event, published if and only if the transaction is committed.
 
         `type` has 1 to 128 characters; `data` is any JSON value, with Decimal, aware datetimes, UUIDs and Enums by the
-        rule of `core.codec.payload`; `key` is the ordering key, the partition written unless given; `time` is when it
-        happened, now unless given; `attributes` are CloudEvents extension attributes, text by lower-case names.
+        rule of `core.codec.payload`; `key` is the ordering key, the partition written unless given (as text: a number
+        in plain digits, bytes in base64); `time` is when it happened, now unless given; `attributes` are CloudEvents
+        extension attributes, text by lower-case names.
 
         With Layout(version=...) an event whose key is the partition of the one item there that counts its version gets
         a `sequence` (`core.commit.numbering`); a `subject` of your own must then name that item.
@@ -298,10 +303,11 @@ class Transaction:
         refuses: nothing was written. Raises CommitConflict and CommitThrottled when the time was up: nothing was
         written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
         goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
-        EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, and ConfigurationError
-        when no client was given and no AWS Region is configured. With a claim check UploadFailed, when the data of an
-        event could not be stored: nothing was sent, and commit() may be called again. Uploads are not counted in
-        `commit_within`.
+        EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, InvalidEvent (for a
+        partition that cannot be the key of a record, or data that is to be stored as a map and cannot be), and
+        ConfigurationError when no client was given and no AWS Region is configured. With a claim check UploadFailed,
+        when the data of an event could not be stored: nothing was sent, and commit() may be called again. Uploads are
+        not counted in `commit_within`.
         """
         self._refuse_ended("commit")
         plan = self._planned()
@@ -351,11 +357,10 @@ class Transaction:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, exactly: bool = False) -> actions.Target:
+    def _target(self, verb: str, key: Mapping[str, Any], table: str | None, *, whole_item: bool = False) -> Target:
         self._refuse_late(verb)
-        setting = self._setting
-        place = setting.table if table is None else text(table, lambda said: InvalidAction(verb, f"table= {said}"))
-        target = actions.target_of(verb, place, key, setting.layout, exactly=exactly)
+        named = None if table is None else text(table, lambda said: InvalidAction(verb, f"table= {said}"))
+        target = target_of(verb, named, key, self._setting.tables, exactly=not whole_item)
         self._draft.refuse_second(target)
         return target
 

@@ -51,6 +51,32 @@ def test_a_table_has_the_layouts_keys_stream_ttl_and_index(engine: Account) -> N
     assert "payload" not in item
 
 
+@pytest.mark.parametrize(
+    ("layout", "keys"),
+    [
+        (Layout(sk=None, own_partition=True), [("pk", "HASH", "S")]),
+        (Layout(pk_type="N"), [("pk", "HASH", "N"), ("sk", "RANGE", "S")]),
+        (
+            Layout(pk="id", columns={"id": "uid", "at": "sent", "key": "about"}),
+            [("id", "HASH", "S"), ("sk", "RANGE", "S")],
+        ),
+        (Layout(select={}, pk_type="B", sk_type="N"), [("pk", "HASH", "B"), ("sk", "RANGE", "N")]),
+    ],
+)
+def test_a_table_follows_its_layout(engine: Account, layout: Layout, keys: list[tuple[str, str, str]]) -> None:
+    """Types, no sort key, and the columns in the index; made twice it is the same table."""
+    client = engine.client("dynamodb")
+    assert create_table(client, "shop", layout=layout) == create_table(client, "shop", layout=layout)
+    found = client.describe_table(TableName="shop")["Table"]
+    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
+    assert [(key["AttributeName"], key["KeyType"], types[key["AttributeName"]]) for key in found["KeySchema"]] == keys
+    (index,) = found["GlobalSecondaryIndexes"]
+    at = layout.column("at")
+    assert [key["AttributeName"] for key in index["KeySchema"]] == ["ob_pending", at]
+    assert types[at] == "N"
+    assert set(index["Projection"]["NonKeyAttributes"]) == {layout.column("id"), layout.column("key")}
+
+
 def test_making_everything_twice_changes_nothing(engine: Account) -> None:
     """What is there already is used, with its data."""
     tables, events, queues = (engine.client(name) for name in ("dynamodb", "events", "sqs"))
@@ -75,6 +101,10 @@ def test_what_differs_is_refused(engine: Account) -> None:
     create_queue(queues, "invoices", visibility_timeout_s=5)
     with pytest.raises(AlreadyDifferent, match="the keys"):
         create_table(tables, "shop", layout=Layout(pk="entity"))
+    with pytest.raises(AlreadyDifferent, match="the keys"):
+        create_table(tables, "shop", layout=Layout(pk_type="N"))
+    with pytest.raises(AlreadyDifferent, match="the keys"):
+        create_table(tables, "shop", layout=Layout(sk=None, own_partition=True))
     with pytest.raises(AlreadyDifferent, match="stream view type"):
         create_table(tables, "shop", view_type="NEW_AND_OLD_IMAGES")
     with pytest.raises(AlreadyDifferent, match="stream view type"):

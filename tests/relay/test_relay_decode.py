@@ -151,7 +151,7 @@ def test_fields_of_a_foreign_row_are_quoted_in_the_envelope() -> None:
         ({"type": None}, "'type' is missing"),
         ({"type": {"N": "1"}}, "'type' is missing, empty or not of type S"),
         ({"payload": None}, "'payload' is missing"),
-        ({"payload": {"M": {}}}, "'payload'"),
+        ({"payload": {"L": []}}, "'payload'"),
         ({"ts": None}, "'ts'"),
         ({"ts": {"S": "1769860800"}}, "'ts'"),
         ({"ts": {"N": "soon"}}, "'ts'"),

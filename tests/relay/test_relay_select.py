@@ -116,8 +116,101 @@ def test_a_missing_image_of_something_else_does_not_matter() -> None:
 
 def test_another_layout_is_an_error_and_not_silence() -> None:
     """If the key names differ, every record would look like no record."""
-    with pytest.raises(ConfigurationError, match=r"\['pk', 'sk'\]"):
+    with pytest.raises(ConfigurationError, match=r"'pk' \(S\), 'sk' \(S\), the layout says 'PK' \(S\)"):
         select([stream_record()], Layout(pk="PK", sk="SK"))
+
+
+def keyed(keys: dict[str, Any], **image: Any) -> dict[str, Any]:
+    """Return a stream record with other keys."""
+    record = stream_record(**image)
+    record["dynamodb"]["Keys"] = keys
+    record["dynamodb"]["NewImage"] = {**image, **keys}
+    return record
+
+
+@pytest.mark.parametrize(
+    ("layout", "keys", "told"),
+    [
+        (
+            Layout(pk_type="N"),
+            {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}},
+            r"'pk' \(S\), 'sk' \(S\), the layout says 'pk' \(N",
+        ),
+        (Layout(), {"pk": {"N": "1"}, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(N\)"),
+        (Layout(), {"pk": {"S": "OUTBOX#1"}}, r"'pk' \(S\), the layout says 'pk' \(S\), 'sk' \(S\)"),
+        (Layout(own_partition=True, sk=None), {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}}, r"says 'pk' \(S\)\."),
+        (Layout(pk_type="N"), {"pk": {"N": "x"}, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(N\)"),
+        (Layout(pk_type="B"), {"pk": {"B": None}, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(B\)"),
+        (Layout(pk_type="B"), {"pk": {"B": ""}, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(B\)"),
+        (Layout(), {"pk": {"S": 5}, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(S\)"),
+        (Layout(), {"pk": "A", "sk": {"S": "OUTBOX#1"}}, r"'pk' \(A\)"),
+        (Layout(), {"pk": 1, "sk": {"S": "OUTBOX#1"}}, r"'pk' \(\?\)"),
+        (Layout(), {}, r"attributes none"),
+        (Layout(), ["pk"], r"attributes none"),
+    ],
+)
+def test_keys_of_other_names_or_types_than_the_layouts_are_an_error(layout: Layout, keys: Any, told: str) -> None:
+    """Its records would look like none, or be settled under keys that there are not."""
+    record = stream_record()
+    record["dynamodb"]["Keys"] = keys
+    with pytest.raises(ConfigurationError, match=told):
+        select([record], layout)
+
+
+@pytest.mark.parametrize(
+    ("layout", "keys"),
+    [
+        (Layout(pk_type="N"), {"pk": {"N": "7"}, "sk": {"S": "OUTBOX#1"}}),
+        (Layout(pk_type="B"), {"pk": {"B": "AAE="}, "sk": {"S": "OUTBOX#1"}}),
+        (Layout(own_partition=True, sk=None), {"pk": {"S": "OUTBOX#1"}}),
+        (Layout(select={}, sk_type="N"), {"pk": {"S": "A"}, "sk": {"N": "1"}}),
+    ],
+)
+def test_keys_of_every_type_are_taken(layout: Layout, keys: dict[str, Any]) -> None:
+    """Whatever the layout says they are."""
+    (one,) = select([keyed(keys)], layout).records
+    assert one.image == keys
+
+
+def test_what_select_asks_for_is_looked_for_in_the_image() -> None:
+    """Other items, guards and what was parked meanwhile are passed over."""
+    layout = Layout(select={"kind": "EVENT"})
+    event = {"kind": {"S": "EVENT"}}
+    keys = {"pk": {"S": "A"}, "sk": {"S": "1"}}
+    records = [
+        keyed(keys),
+        keyed(keys, kind={"S": "OTHER"}),
+        keyed({"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}}, **event),
+        keyed(keys, **event, ob_state={"S": "parked"}),
+        keyed(keys, **event),
+    ]
+    assert [dict(one.image) for one in select(records, layout).records] == [keys | event]
+
+
+def test_without_an_image_select_cannot_tell() -> None:
+    """A stream of keys alone is the set-up's fault, whatever the item was."""
+    record = stream_record(sk="META")
+    del record["dynamodb"]["NewImage"]
+    with pytest.raises(ImageMissing):
+        select([record], Layout(select={"kind": "EVENT"}))
+
+
+def test_an_image_without_its_keys_is_an_error() -> None:
+    """It is settled by them."""
+    record = stream_record()
+    del record["dynamodb"]["NewImage"]["pk"]
+    with pytest.raises(InvalidRecord, match="other key attributes"):
+        select([record], LAYOUT)
+
+
+def test_the_region_and_the_state_may_have_other_names() -> None:
+    """Columns of the table's own that are called like ours say nothing."""
+    layout = Layout(columns={"region": "made_in", "state": "outbox_state"})
+    ours: dict[str, Any] = {"ob_v": {"N": "1"}, "region": {"S": "us-east-1"}, "state": {"S": "parked"}}
+    assert len(select([stream_record(**ours)], layout).records) == 1
+    assert select([stream_record(**ours, outbox_state={"S": "parked"})], layout).records == ()
+    elsewhere = select([stream_record(**ours, made_in={"S": "us-east-2"})], layout).elsewhere
+    assert elsewhere == {("us-east-2", "eu-west-1"): 1}
 
 
 def test_records_of_another_region_are_counted() -> None:

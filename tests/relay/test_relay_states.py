@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
-from dynamodb_outbox.core.record.schema import apart_sort_keys
+from dynamodb_outbox.core.record.schema import apart_texts
 from dynamodb_outbox.core.record.states import MOVES, moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
@@ -31,10 +31,10 @@ def test_the_moves_there_are() -> None:
     for before in states:
         for after in states:
             if (before, after) in pairs:
-                assert moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after) == {"S": after}
+                assert moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout()) == {"S": after}
             else:
                 with pytest.raises(ValueError, match=f"from {before} to {after}"):
-                    moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after)
+                    moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout())
 
 
 @pytest.mark.parametrize("state", ["published", "discarded"])
@@ -149,14 +149,14 @@ def test_parking_more_adds_to_a_parked_record_alone() -> None:
 def test_what_makes_a_park_superfluous(item: Any, events: set[str] | None, superfluous: bool) -> None:
     """A record that was published, discarded, or parked for at least these events."""
     wanted = None if events is None else frozenset(events)
-    assert needs_no_parking(item | {"ob_v": {"N": "1"}}, wanted) is superfluous
+    assert needs_no_parking(item | {"ob_v": {"N": "1"}}, wanted, Layout()) is superfluous
     by_hand = {"ob_state" if name == "state" else name: value for name, value in item.items()}
-    assert needs_no_parking(by_hand | {"state": {"S": "published"}}, wanted) is superfluous
+    assert needs_no_parking(by_hand | {"state": {"S": "published"}}, wanted, Layout()) is superfluous
 
 
 def test_an_unknown_state_counts_as_pending() -> None:
     """A column of the same name in a hand-written row means nothing here."""
-    assert state_of({"state": {"S": "NEW"}}) == state_of({}) == "pending"
+    assert state_of({"state": {"S": "NEW"}}, Layout()) == state_of({}, Layout()) == "pending"
 
 
 @pytest.mark.parametrize(
@@ -170,15 +170,15 @@ def test_an_unknown_state_counts_as_pending() -> None:
 )
 def test_a_state_of_the_writer_of_a_row_is_none_of_ours(image: Any, state: str) -> None:
     """Ours stands in `state` in our records alone, and in `ob_state` in the others."""
-    assert state_of(image) == state
+    assert state_of(image, Layout()) == state
 
 
 def test_the_sort_key_of_a_record_parked_apart_fits_the_table() -> None:
     """A long one is hashed, and still begins as records do; a short one may be hashed should the first be taken."""
-    first, other = apart_sort_keys("OUTBOX#" + "x" * 1010, "OUTBOX#")
+    first, other = apart_texts("OUTBOX#" + "x" * 1010, "OUTBOX#", 1024)
     assert first == "OUTBOX#" + "x" * 1010 + "#parked"
     assert len(other) == 78
-    (hashed,) = apart_sort_keys("OUTBOX#" + "x" * 1017, "OUTBOX#")
+    (hashed,) = apart_texts("OUTBOX#" + "x" * 1017, "OUTBOX#", 1024)
     assert hashed.startswith("OUTBOX#")
     assert hashed.endswith("#parked")
     assert len(hashed) == 78

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from boto3.dynamodb.conditions import Attr
+from write_world import TABLES
 
 from dynamodb_outbox.adapters.conditions import attr_expression
-from dynamodb_outbox.core.commit.actions import check, delete, put, target_of, update
+from dynamodb_outbox.core.commit.actions import check, delete, put, update
 from dynamodb_outbox.core.commit.conditions import Requirement, whole_version
 from dynamodb_outbox.core.commit.expressions import (
     Expression,
@@ -20,6 +21,7 @@ from dynamodb_outbox.core.commit.expressions import (
     part,
     placeholders_of,
 )
+from dynamodb_outbox.core.commit.targets import target_of
 from dynamodb_outbox.core.commit.updates import Changes, update_of, with_version
 from dynamodb_outbox.errors import (
     InvalidAction,
@@ -35,7 +37,7 @@ LAYOUT = Layout()
 VERSIONED = Layout(version="version")
 ITEM = {"pk": "ORDER#1", "sk": "META", "n": 1}
 KEY = {"pk": "ORDER#1", "sk": "META"}
-TARGET = target_of("put", "shop", ITEM, LAYOUT)
+TARGET = target_of("put", "shop", ITEM, TABLES)
 
 
 def changes(**given: Any) -> Expression | None:
@@ -66,14 +68,14 @@ def test_a_target_is_named_by_verb_table_and_key() -> None:
 def test_key_attributes_must_be_there_and_text(key: Any, said: str) -> None:
     """A key attribute that is missing, empty or no text is refused by name."""
     with pytest.raises(InvalidAction) as caught:
-        target_of("put", "shop", key, LAYOUT)
+        target_of("put", "shop", key, TABLES)
     assert said in caught.value.reason
 
 
 def test_a_key_has_nothing_else_in_it() -> None:
     """Where a key is asked for, a whole item is a mistake."""
     with pytest.raises(InvalidAction, match="n too"):
-        target_of("delete", "shop", ITEM, LAYOUT, exactly=True)
+        target_of("delete", "shop", ITEM, TABLES, exactly=True)
 
 
 @pytest.mark.parametrize(
@@ -82,22 +84,22 @@ def test_a_key_has_nothing_else_in_it() -> None:
 def test_the_librarys_own_keys_are_refused(key: dict[str, str], prefix: str) -> None:
     """Nobody writes records and guards by hand."""
     with pytest.raises(ReservedName) as caught:
-        target_of("put", "shop", key, LAYOUT)
+        target_of("put", "shop", key, TABLES)
     assert caught.value.prefix == prefix
 
 
 def test_keys_have_a_longest_length_in_bytes() -> None:
     """A partition key takes 2048 bytes of UTF-8, a sort key 1024."""
-    target_of("put", "shop", {"pk": "é" * 1024, "sk": "é" * 512}, LAYOUT)
+    target_of("put", "shop", {"pk": "é" * 1024, "sk": "é" * 512}, TABLES)
     for key in ({"pk": "é" * 1025, "sk": "a"}, {"pk": "a", "sk": "é" * 513}):
         with pytest.raises(LimitExceeded):
-            target_of("put", "shop", key, LAYOUT)
+            target_of("put", "shop", key, TABLES)
 
 
 def test_a_key_without_a_form_in_utf_8_is_refused() -> None:
     """A lone surrogate in a key is found before anything is sent."""
     with pytest.raises(InvalidValue, match="pk"):
-        target_of("put", "shop", {"pk": "\ud800", "sk": "a"}, LAYOUT)
+        target_of("put", "shop", {"pk": "\ud800", "sk": "a"}, TABLES)
 
 
 # --- conditions -------------------------------------------------------------------------------------------------------

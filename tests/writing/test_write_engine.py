@@ -15,13 +15,14 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
-from write_world import TABLE, FakeClock, create_table, get_item, records_of
+from write_world import TABLE, TABLES, FakeClock, create_table, get_item, records_of
 
 from dynamodb_outbox import Layout, Outbox
 from dynamodb_outbox.core.codec.size import item_bytes
 from dynamodb_outbox.core.codec.values import deserialize_item
-from dynamodb_outbox.core.commit.actions import put, target_of
+from dynamodb_outbox.core.commit.actions import put
 from dynamodb_outbox.core.commit.conditions import Requirement
+from dynamodb_outbox.core.commit.targets import target_of
 from dynamodb_outbox.core.limits import ITEM_BYTES
 from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, IdempotencyMismatch, OutboxError
 
@@ -227,7 +228,7 @@ def test_the_largest_item_is_measured_as_dynamodb_measures(client: Any) -> None:
 
 
 def _target() -> Any:
-    return target_of("put", TABLE, KEY, Layout())
+    return target_of("put", TABLE, KEY, TABLES)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

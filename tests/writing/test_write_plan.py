@@ -7,15 +7,16 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from write_world import LAYOUT, PLACE, START_MS, TABLE, new_id, some_event, some_guard, some_plan
+from write_world import LAYOUT, PLACE, START_MS, TABLE, TABLES, new_id, some_event, some_guard, some_plan
 
 from dynamodb_outbox.core.codec.envelope import cloudevent
-from dynamodb_outbox.core.commit.actions import Action, check, delete, put, target_of
+from dynamodb_outbox.core.commit.actions import Action, check, delete, put
 from dynamodb_outbox.core.commit.conditions import Requirement
 from dynamodb_outbox.core.commit.events import new_event
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.plan import CommitPlan, Draft, Guard
 from dynamodb_outbox.core.commit.steady import SteadyTime
+from dynamodb_outbox.core.commit.targets import target_of
 from dynamodb_outbox.errors import (
     AmbiguousKey,
     DuplicateAction,
@@ -34,7 +35,7 @@ from dynamodb_outbox.layout import Layout
 def a_put(pk: str = "ORDER#1", sk: str = "META", **attributes: Any) -> Action:
     """Return a put of a new item."""
     item = {"pk": pk, "sk": sk, **attributes}
-    return put(target_of("put", TABLE, item, LAYOUT), item, Requirement(if_absent=True), LAYOUT)
+    return put(target_of("put", TABLE, item, TABLES), item, Requirement(if_absent=True), LAYOUT)
 
 
 def plan_of(
@@ -65,8 +66,8 @@ def test_the_key_is_the_partition_written() -> None:
     plan = plan_of(
         some_event(),
         a_put("ORDER#1", "A"),
-        delete(target_of("delete", TABLE, {"pk": "ORDER#1", "sk": "B"}, LAYOUT), Requirement(), LAYOUT),
-        check(target_of("check", TABLE, {"pk": "STOCK#1", "sk": "A"}, LAYOUT), Requirement(if_exists=True), LAYOUT),
+        delete(target_of("delete", TABLE, {"pk": "ORDER#1", "sk": "B"}, TABLES), Requirement(), LAYOUT),
+        check(target_of("check", TABLE, {"pk": "STOCK#1", "sk": "A"}, TABLES), Requirement(if_exists=True), LAYOUT),
     )
     (record,) = records_in(plan)
     assert record["pk"] == record["key"] == {"S": "ORDER#1"}
@@ -82,7 +83,7 @@ def test_several_partitions_need_a_key() -> None:
 
 def test_nothing_written_needs_a_key() -> None:
     """A check gives no key; an event alone with a key is a transaction."""
-    target = target_of("check", TABLE, {"pk": "A", "sk": "B"}, LAYOUT)
+    target = target_of("check", TABLE, {"pk": "A", "sk": "B"}, TABLES)
     with pytest.raises(MissingKey):
         plan_of(check(target, Requirement(if_exists=True), LAYOUT), some_event())
     assert len(plan_of(some_event(key="K")).request["TransactItems"]) == 1
@@ -154,7 +155,7 @@ def test_one_action_an_item() -> None:
         draft.add(a_put("A"))
     assert caught.value.first == "put shop {'pk': 'A', 'sk': 'META'}"
     item = {"pk": "A", "sk": "META"}
-    draft.add(put(target_of("put", "other", item, LAYOUT), item, Requirement(if_absent=True), LAYOUT))
+    draft.add(put(target_of("put", "other", item, TABLES), item, Requirement(if_absent=True), LAYOUT))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_guard_remembers_what_was_done() -> None:
         event_ids=["e1", "e2"],
         versions={("shop", "ORDER#1", "META"): 3},
         origin=ORIGIN,
-        ttl="ttl",
+        layout=Layout(ttl="ttl"),
         keep_s=int(timedelta(days=1).total_seconds()),
     )
     assert guard == {
@@ -147,9 +147,7 @@ def test_every_attribute_is_a_known_name() -> None:
     both = (event, some_event(new_id(2)))
     written = set(encode_record(RecordDraft(event.id, "K", (event,), 0, 1), ORIGIN, LAYOUT))
     written |= set(encode_record(RecordDraft(new_id(3), "K", both, 0, 1), ORIGIN, LAYOUT))
-    written |= set(
-        encode_guard({}, fingerprint="", event_ids=[], versions={}, origin=ORIGIN, ttl="expires_at", keep_s=1)
-    )
+    written |= set(encode_guard({}, fingerprint="", event_ids=[], versions={}, origin=ORIGIN, layout=LAYOUT, keep_s=1))
     assert written - {"pk", "sk", LAYOUT.ttl} <= RECORD_ATTRIBUTES
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from write_scripted import ITEM, KEY, World, cancelled
 from write_world import START_MS, TABLE, FakeClock, create_table, records_of
 
-from dynamodb_outbox import Layout, Outbox
-from dynamodb_outbox.core.commit.actions import Target
+from dynamodb_outbox import Keys, Layout, Outbox
 from dynamodb_outbox.core.commit.numbering import sequence_text, subject_of
+from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.core.limits import INT64_MAX
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction
@@ -155,14 +156,36 @@ def test_the_order_of_texts_is_the_order_of_numbers(one: tuple[int, int], other:
 
 
 names = st.text(alphabet="ab/%2F5", min_size=1, max_size=4)
-tables = st.sampled_from(("shop", "other", "a"))
+keys = {
+    "shop": st.fixed_dictionaries({"pk": names, "sk": names}),
+    "other": st.fixed_dictionaries({"pk": names, "sk": names}),
+    "a": st.fixed_dictionaries({"id": names}),
+    "b": st.fixed_dictionaries({"n": st.integers(-99, 99), "b": st.binary(min_size=1, max_size=3)}),
+}
+schemas = {"a": Keys("id", None), "b": Keys("n", "b", "N", "B")}
+items = st.sampled_from(sorted(keys)).flatmap(lambda table: st.tuples(st.just(table), keys[table]))
 
 
-@given(st.tuples(tables, names, names), st.tuples(tables, names, names))
-def test_no_two_items_share_a_name(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    """The subject is the scope of a sequence: it tells items apart, whatever their keys hold."""
-    subjects = [subject_of(Target(*place, "label"), "shop") for place in (one, other)]
+@given(items, items, st.sampled_from(sorted(keys)))
+def test_no_two_items_share_a_name(one: tuple[str, Any], other: tuple[str, Any], own: str) -> None:
+    """The subject is the scope of a sequence: it tells items apart, whatever their tables and what their keys hold."""
+    tables = Tables("shop", "shop", COUNTED, schemas)
+    subjects = [subject_of(target_of("put", table, key, tables), own) for table, key in (one, other)]
     assert (subjects[0] == subjects[1]) == (one == other)
+
+
+def test_how_items_are_named() -> None:
+    """By the keys of their tables, with the table unless it is the outbox's own."""
+    tables = Tables("shop", "shop", COUNTED, schemas)
+
+    def named(table: str, own: str | None, **key: Any) -> str:
+        return subject_of(target_of("put", table, key, tables), own)
+
+    assert named("shop", "shop", pk="A", sk="B") == "A/B"
+    assert named("shop", None, pk="A", sk="B") == "shop/A/B"
+    assert named("a", "a", id="A") == "A"
+    assert named("a", "shop", id="A") == "a/A/"
+    assert named("b", "b", n=Decimal("1E1"), b=b"\xff\xff") == "10/%2F%2F8="
 
 
 def test_a_version_beyond_int64_is_refused() -> None:

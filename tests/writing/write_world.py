@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
-from dynamodb_outbox.core.commit.actions import put, target_of
+from dynamodb_outbox.core.commit.actions import put
 from dynamodb_outbox.core.commit.conditions import Requirement
 from dynamodb_outbox.core.commit.plan import CommitPlan, Draft, Guard, Place
+from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.ids import uuid7
 from dynamodb_outbox.layout import Layout
@@ -19,10 +20,13 @@ from dynamodb_outbox.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.keys import Keys
+
 START_MS = 1_700_000_000_000
 LAYOUT = Layout()
 TABLE = "shop"
-PLACE = Place(TABLE, LAYOUT, "eu-west-1")
+TABLES = Tables(TABLE, TABLE, LAYOUT)
+PLACE = Place(TABLES, "eu-west-1")
 
 
 @dataclass
@@ -89,11 +93,12 @@ def some_plan(
 ) -> CommitPlan:
     """Return a plan of one conditional put with that many events of its key."""
     draft = Draft(guard)
+    tables = Tables(TABLE, TABLE, layout)
     item = {"pk": "ORDER#1", "sk": "META", "n": 1}
-    draft.add(put(target_of("put", TABLE, item, layout), item, Requirement(if_absent=True), layout))
+    draft.add(put(target_of("put", TABLE, item, tables), item, Requirement(if_absent=True), layout))
     draft.events += [some_event(new_id(100 + i)) for i in range(events)]
     ids = [new_id(i) for i in range(events + 1)]
-    return draft.plan(Place(TABLE, layout, "eu-west-1"), at_ms=at_ms, ids=ids, max_event_bytes=262_144)
+    return draft.plan(Place(tables, "eu-west-1"), at_ms=at_ms, ids=ids, max_event_bytes=262_144)
 
 
 def some_guard(fingerprint: str | None = None, keep: timedelta = timedelta(days=7)) -> Guard:
@@ -101,12 +106,15 @@ def some_guard(fingerprint: str | None = None, keep: timedelta = timedelta(days=
     return Guard("IDEMP#x", "command-1", fingerprint, keep)
 
 
-def create_table(client: Any, name: str = TABLE) -> None:
-    """Create a table with the default layout's keys."""
+def create_table(client: Any, name: str = TABLE, keys: Keys | None = None) -> None:
+    """Create a table, with the default layout's keys unless others are given."""
+    types = (LAYOUT.keys if keys is None else keys).types
     client.create_table(
         TableName=name,
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("pk", "sk")],
+        KeySchema=[
+            {"AttributeName": each, "KeyType": kind} for each, kind in zip(types, ("HASH", "RANGE"), strict=False)
+        ],
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": kind} for each, kind in types.items()],
         BillingMode="PAY_PER_REQUEST",
     )
 

@@ -46,6 +46,9 @@ _INVALID = "ValidationException"
 
 _CHANGING = moves.Parked(failure="the record kept changing")
 _TAKEN = moves.Parked(failure="both keys of the item that would stand for the record are taken")
+_NO_PLACE = moves.Parked(
+    failure="it has no room for the marks of a parked record, and keys of this table's types none for an item beside it"
+)
 _ATTEMPTS = 2
 _PARK_TURNS = 3
 _FAILS = (*TRANSPORT, ConfigurationError)
@@ -105,6 +108,8 @@ class DynamoRecordStates:
         except _FAILS as error:
             if not _is_refused(error, _INVALID):
                 return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+        if not moves.apart_keys(image, self._layout):
+            return _NO_PLACE
         try:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
@@ -127,9 +132,9 @@ class DynamoRecordStates:
             found = self._put(moves.park(table, image, self._layout, parking))
             if found is None:
                 return moves.Parked(new=True)
-            if needs_no_parking(found, parking.positions):
+            if needs_no_parking(found, parking.positions, self._layout):
                 return moves.Parked()
-            if state_of(found) == PARKED:
+            if state_of(found, self._layout) == PARKED:
                 if self._update(moves.park_more(table, found, self._layout, parking)):
                     return moves.Parked()
             elif found and self._update(moves.park_there(table, found, self._layout, parking)):
@@ -139,10 +144,10 @@ class DynamoRecordStates:
     def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
         for _ in range(_PARK_TURNS):
             found = self._read(table, image)
-            if needs_no_parking(found, parking.positions):
+            if needs_no_parking(found, parking.positions, self._layout):
                 return moves.Parked()
             key, apart = self._read_apart(table, image)
-            if apart and needs_no_parking(apart, parking.positions):
+            if apart and needs_no_parking(apart, parking.positions, self._layout):
                 return moves.Parked()
             if apart:
                 if self._update(moves.park_more(table, apart, self._layout, parking)):

@@ -31,11 +31,13 @@ from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.arguments import duration, text
 from dynamodb_outbox.consume.envelopes import event_of_sqs_record
 from dynamodb_outbox.core.codec.claim import verified
+from dynamodb_outbox.core.commit.writable import check_guardable
 from dynamodb_outbox.errors import ConfigurationError, OutboxError, PayloadUnavailable, UnhandledEvent
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
+    from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Transaction
     from dynamodb_outbox.ports import PayloadStore
@@ -51,11 +53,14 @@ _log = logging.getLogger(__name__)
 class Inbox:
     """Applies each event once per `consumer`, for as long as the inbox keeps its records.
 
-    table       where the effects and the inbox records are written
+    table       where the effects are written unless an action names another table, and the inbox records, except with
+                Layout(placement="table") and `outbox_table`
     consumer    the consumer's name, part of every inbox record: a new name applies everything anew, and two consumers
                 of one table do not see each other's records. It never follows from a function's name, which may change
     source      CloudEvents source of the events that the functions emit themselves; the consumer's name unless given
-    layout      names of attributes and prefixes of `table`
+    layout      the keys of the table that holds the inbox records, names of attributes and prefixes
+    outbox_table, tables   as those of Outbox: another table for inbox records and the records of the functions' events,
+                and the keys of tables that do not have the layout's
     client      a boto3 client of "dynamodb"; one is made on first use when none is given
     claim_check a ClaimCheck with the bucket and the prefix of the writers whose events it consumes: data that they keep
                 in S3 is read from there, and from nowhere else. It is never deleted. Events that the functions emit
@@ -64,7 +69,8 @@ class Inbox:
                 the horizon of any replay, together
 
     Effects that do not go through the transaction given to the function are outside this promise.
-    Raises ConfigurationError for a consumer that is empty or contains `#`.
+    Raises ConfigurationError for a consumer that is empty or contains `#`, and for a layout whose partition keys are no
+    text: an inbox record has to be one.
     """
 
     def __init__(
@@ -74,6 +80,8 @@ class Inbox:
         consumer: str,
         source: str | None = None,
         layout: Layout | None = None,
+        outbox_table: str | None = None,
+        tables: Mapping[str, Keys] | None = None,
         client: Any = None,
         claim_check: ClaimCheck | None = None,
         remember: timedelta = timedelta(days=30),
@@ -83,7 +91,15 @@ class Inbox:
             raise _unfit("consumer", f"is {name!r}; '#' separates the parts of an inbox record's key.")
         self._name = name
         self._remember = duration(remember, partial(_unfit, "remember"), least=timedelta(minutes=1))
-        self._outbox = Outbox(table, source=name if source is None else source, layout=layout, client=client)
+        self._outbox = Outbox(
+            table,
+            source=name if source is None else source,
+            layout=layout,
+            outbox_table=outbox_table,
+            tables=tables,
+            client=client,
+        )
+        check_guardable(self._outbox.layout, "Inbox")
         if claim_check is not None and not isinstance(claim_check, ClaimCheck):
             raise _unfit("claim_check", f"is {claim_check!r}; a ClaimCheck is needed.")
         self._payloads: PayloadStore | None = claim_check

@@ -127,7 +127,8 @@ def route(
 
 
 def _table(table: str, layout: Layout, view_type: str | None) -> dict[str, Any]:
-    types = {layout.pk: "S", layout.sk: "S", PENDING_INDEX: "S", AT: "N"}
+    at = layout.column(AT)
+    types = {**layout.keys.types, PENDING_INDEX: "S", at: "N"}
     request: dict[str, Any] = {
         "TableName": table,
         "BillingMode": "PAY_PER_REQUEST",
@@ -136,8 +137,11 @@ def _table(table: str, layout: Layout, view_type: str | None) -> dict[str, Any]:
         "GlobalSecondaryIndexes": [
             {
                 "IndexName": layout.index,
-                "KeySchema": _keys(PENDING_INDEX, AT),
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": [ID, KEY]},
+                "KeySchema": _keys(PENDING_INDEX, at),
+                "Projection": {
+                    "ProjectionType": "INCLUDE",
+                    "NonKeyAttributes": [layout.column(ID), layout.column(KEY)],
+                },
             }
         ],
     }
@@ -146,13 +150,16 @@ def _table(table: str, layout: Layout, view_type: str | None) -> dict[str, Any]:
     return request
 
 
-def _keys(partition: str, sort: str) -> list[dict[str, str]]:
-    return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
+def _keys(partition: str, sort: str | None) -> list[dict[str, str]]:
+    keys = [{"AttributeName": partition, "KeyType": "HASH"}]
+    return keys if sort is None else [*keys, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
 def _compare(found: Mapping[str, Any], table: str, layout: Layout, view_type: str | None) -> None:
-    keys = {key["KeyType"]: key["AttributeName"] for key in found["KeySchema"]}
-    wanted = {"HASH": layout.pk, "RANGE": layout.sk}
+    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
+    ordered = sorted(found["KeySchema"], key=lambda key: str(key["KeyType"]))  # HASH, RANGE
+    keys = [(key["AttributeName"], types[key["AttributeName"]]) for key in ordered]
+    wanted = list(layout.keys.types.items())
     if keys != wanted:
         raise AlreadyDifferent(table, "the keys", keys, wanted)
     view = found.get("StreamSpecification", {}).get("StreamViewType")

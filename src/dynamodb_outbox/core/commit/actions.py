@@ -13,38 +13,29 @@ look the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dynamodb_outbox.core.codec.size import item_bytes, text_bytes, value_bytes
-from dynamodb_outbox.core.codec.values import serialize, serialize_item
+from dynamodb_outbox.core.codec.size import item_bytes, value_bytes
+from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.commit.conditions import VERSION_VALUE, Requirement, condition_of, next_version
 from dynamodb_outbox.core.commit.updates import NEXT_VALUE, with_version
-from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES, PARTITION_KEY_BYTES, SORT_KEY_BYTES
-from dynamodb_outbox.errors import InvalidAction, ItemTooLarge, LimitExceeded, ReservedName, UnconditionalPut
+from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES
+from dynamodb_outbox.core.record.place import is_record, is_wanted
+from dynamodb_outbox.errors import InvalidAction, ItemTooLarge, UnconditionalPut
 from dynamodb_outbox.layout import OWN_ATTRIBUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dynamodb_outbox.core.commit.expressions import Expression
+    from dynamodb_outbox.core.commit.targets import Target
     from dynamodb_outbox.core.values import AttributeValue, WireItem
-    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.layout import Layout, Wanted
 
 _OWN_WORD = re.compile(rf"(?<![#:.\w])(?:{'|'.join(sorted(OWN_ATTRIBUTES))})(?!\w)")
 
-__all__ = ["Action", "Target", "check", "delete", "own_put", "put", "target_of", "update"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """The item an action touches. `label` names the action in errors: `put orders {'pk': 'ORDER#1', 'sk': 'META'}`."""
-
-    table: str
-    pk: str
-    sk: str
-    label: str
+__all__ = ["Action", "check", "delete", "own_put", "put", "update"]
 
 
 @dataclass(frozen=True)
@@ -69,34 +60,6 @@ class Action:
         return self.kind != "ConditionCheck"
 
 
-def target_of(verb: str, table: str, key: Mapping[str, Any], layout: Layout, *, exactly: bool = False) -> Target:
-    """Return where an action goes; `key` holds the layout's key attributes, and nothing else when `exactly`.
-
-    Raises InvalidAction for a key attribute that is missing, empty or no text, ReservedName, LimitExceeded.
-    """
-    if not isinstance(key, Mapping):
-        raise InvalidAction(f"{verb} {table}", f"a dict with {layout.pk!r} and {layout.sk!r} is needed, not {key!r}.")
-    names = (layout.pk, layout.sk)
-    label = f"{verb} {table} { {name: key[name] for name in names if name in key} }"
-    for name, limit in zip(names, (PARTITION_KEY_BYTES, SORT_KEY_BYTES), strict=True):
-        value = key.get(name)
-        if not isinstance(value, str) or not value:
-            found = f"is {value!r}" if name in key else "is missing"
-            raise InvalidAction(label, f"the key attribute {name!r} {found}; text that is not empty is needed.")
-        serialize(value, name)
-        if text_bytes(value) > limit:
-            raise LimitExceeded(f"{label[:200]}: {name}", text_bytes(value), limit, "bytes", "Shorten the key.")
-    if exactly and (extra := sorted(map(str, key.keys() - set(names)))):
-        raise InvalidAction(
-            label, f"the key has {', '.join(extra)} too; only {names[0]!r} and {names[1]!r} belong there."
-        )
-    pk, sk = (str.__str__(key[name]) for name in names)
-    for text, prefix in ((sk, layout.prefix), (pk, layout.guard_prefix), (pk, layout.inbox_prefix)):
-        if text.startswith(prefix):
-            raise ReservedName(label, prefix)
-    return Target(table, pk, sk, label)
-
-
 def put(
     target: Target,
     item: Mapping[str, Any],
@@ -111,10 +74,12 @@ def put(
         raise InvalidAction(target.label, "overwrite=True says that nothing is required, and a condition was given.")
     if not overwrite and not requirement.given:
         raise UnconditionalPut(target.label)
-    condition = condition_of(requirement, layout, target.label)
+    condition = condition_of(requirement, layout, target)
     wire = serialize_item(item)
     if not OWN_ATTRIBUTES.isdisjoint(wire):
         _refuse_own(target, OWN_ATTRIBUTES & wire.keys())
+    if target.with_records and layout.select is not None and is_record(wire, layout):
+        _refuse_record(target, layout.select)
     version = next_version(requirement, layout, first)
     if version is None or layout.version is None:
         _refuse_uncounted(target, layout, set_by_hand=layout.version in wire)
@@ -126,16 +91,19 @@ def put(
 
 def own_put(target: Target, wire: WireItem, layout: Layout) -> Action:
     """Return the action that stores one of the library's own items where nothing is yet."""
-    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target.label))
+    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target))
 
 
 def update(
     target: Target, changes: Expression | None, requirement: Requirement, layout: Layout, *, first: int = 1
 ) -> Action:
     """Return the action that changes attributes of an item. Raises InvalidAction when it changes nothing."""
-    condition = condition_of(requirement, layout, target.label)
+    condition = condition_of(requirement, layout, target)
     if changes is not None and (own := OWN_ATTRIBUTES & {*changes.names.values(), *_OWN_WORD.findall(changes.text)}):
         _refuse_own(target, own)
+    creates = not requirement.if_exists and requirement.if_version is None
+    if creates and target.with_records and layout.select is not None and _makes_record(target, changes, layout.select):
+        _refuse_record(target, layout.select)
     version = next_version(requirement, layout, first)
     if version is not None and layout.version is not None:
         changes = with_version(changes, layout.version, version)
@@ -143,12 +111,12 @@ def update(
         _refuse_uncounted(target, layout, set_by_hand=_has_top_level(changes, layout.version))
     if changes is None:
         raise InvalidAction(target.label, "it changes nothing; give set=, remove=, add=, delete= or expression=.")
-    body = _keyed(target, layout) | {"UpdateExpression": changes.text} | _conditional(condition, changes)
+    body = _keyed(target) | {"UpdateExpression": changes.text} | _conditional(condition, changes)
     return Action(
         "Update",
         target,
         body,
-        _size(target, layout, condition, changes),
+        _size(target, condition, changes),
         version,
         version,
         _content(body, requirement, layout),
@@ -159,21 +127,21 @@ def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
     """Return the action that deletes an item. Raises InvalidAction."""
     if requirement.if_absent:
         raise InvalidAction(target.label, "if_absent=True: there would be nothing to delete; use check().")
-    condition = condition_of(requirement, layout, target.label)
-    body = _keyed(target, layout) | _conditional(condition)
+    condition = condition_of(requirement, layout, target)
+    body = _keyed(target) | _conditional(condition)
     number = None if requirement.if_version is None else requirement.if_version + 1
     content = _content(body, requirement, layout)
-    return Action("Delete", target, body, _size(target, layout, condition), None, number, content)
+    return Action("Delete", target, body, _size(target, condition), None, number, content)
 
 
 def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
     """Return the action that changes nothing and requires something. Raises InvalidAction when it requires nothing."""
-    condition = condition_of(requirement, layout, target.label)
+    condition = condition_of(requirement, layout, target)
     if condition is None:
         raise InvalidAction(target.label, "a check without a condition checks nothing; say what must hold.")
-    body = _keyed(target, layout) | _conditional(condition)
+    body = _keyed(target) | _conditional(condition)
     content = _content(body, requirement, layout)
-    return Action("ConditionCheck", target, body, _size(target, layout, condition), content=content)
+    return Action("ConditionCheck", target, body, _size(target, condition), content=content)
 
 
 def _put(target: Target, wire: WireItem, condition: Expression | None) -> Action:
@@ -228,6 +196,30 @@ def _refuse_own(target: Target, names: Collection[str]) -> NoReturn:
     )
 
 
+def _makes_record(target: Target, changes: Expression | None, select: Mapping[str, Wanted]) -> bool:
+    """Whether an update that creates its item may create one that `select` takes for a record.
+
+    Which value goes where is not read from the expression: any of them may, into any attribute that it names.
+    """
+    for name, wanted in select.items():
+        if name in target.key:
+            candidates = [target.key[name]]
+        else:
+            names_it = changes is not None and _has_top_level(changes, name)
+            candidates = list(changes.values.values()) if changes is not None and names_it else []
+        if not any(is_wanted(value, wanted) for value in candidates):
+            return False
+    return True
+
+
+def _refuse_record(target: Target, select: Mapping[str, Wanted]) -> NoReturn:
+    raise InvalidAction(
+        target.label,
+        f"by Layout(select={dict(select)!r}) this item would be taken for an outbox record, and published. Give it "
+        "other values there, keep it in another table, or tell records by something that only they have.",
+    )
+
+
 def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement, target: Target, version: int) -> None:
     """Refuse an item whose own version is neither the one read nor the one to be written."""
     allowed = [version] if requirement.if_version is None else [version, requirement.if_version]
@@ -238,8 +230,8 @@ def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement,
         )
 
 
-def _keyed(target: Target, layout: Layout) -> dict[str, Any]:
-    return {"TableName": target.table, "Key": {layout.pk: {"S": target.pk}, layout.sk: {"S": target.sk}}}
+def _keyed(target: Target) -> dict[str, Any]:
+    return {"TableName": target.table, "Key": target.key}
 
 
 def _conditional(condition: Expression | None, changes: Expression | None = None) -> dict[str, Any]:
@@ -260,7 +252,7 @@ def _conditional(condition: Expression | None, changes: Expression | None = None
     return body
 
 
-def _size(target: Target, layout: Layout, *parts: Expression | None) -> int:
+def _size(target: Target, *parts: Expression | None) -> int:
     """Bytes of the key and of the values sent: a lower bound, for the item itself is not known here."""
-    key = text_bytes(layout.pk + target.pk + layout.sk + target.sk)
-    return key + sum(value_bytes(value) for part in parts if part is not None for value in part.values.values())
+    sent = sum(value_bytes(value) for part in parts if part is not None for value in part.values.values())
+    return item_bytes(target.key) + sent

@@ -16,6 +16,7 @@ from dynamodb_outbox.core.limits import INT64_MAX, NUMBER_DIGITS
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.core.commit.targets import Target
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
@@ -71,14 +72,14 @@ def whole_version(value: object, action: str) -> int | None:
     return whole(value, lambda reason: InvalidAction(action, f"if_version= {reason}"), least=0, most=_LAST_VERSION)
 
 
-def condition_of(requirement: Requirement, layout: Layout, action: str) -> Expression | None:
-    """Return all that is required as one condition, None when nothing is. Raises InvalidAction."""
-    _refuse_contradictions(requirement, layout, action)
+def condition_of(requirement: Requirement, layout: Layout, target: Target) -> Expression | None:
+    """Return all that is required of an item as one condition, None when nothing is. Raises InvalidAction."""
+    _refuse_contradictions(requirement, layout, target.label)
     ours = []
     if requirement.if_absent:
-        ours.append(Expression(f"attribute_not_exists({_KEY_NAME})", {_KEY_NAME: layout.pk}))
+        ours.append(Expression(f"attribute_not_exists({_KEY_NAME})", {_KEY_NAME: target.keys.pk}))
     if requirement.if_exists:
-        ours.append(Expression(f"attribute_exists({_KEY_NAME})", {_KEY_NAME: layout.pk}))
+        ours.append(Expression(f"attribute_exists({_KEY_NAME})", {_KEY_NAME: target.keys.pk}))
     if requirement.if_version is not None and layout.version is not None:
         expected = {VERSION_VALUE: {"N": str(requirement.if_version)}}
         ours.append(Expression(f"{VERSION_NAME} = {VERSION_VALUE}", {VERSION_NAME: layout.version}, expected))

@@ -11,8 +11,9 @@ from dynamodb_outbox.arguments import mapping, text
 from dynamodb_outbox.core.codec.envelope import attribute_fault, cloudevent
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.codec.size import entry_bytes, text_bytes
+from dynamodb_outbox.core.commit.keying import checked_key
 from dynamodb_outbox.core.commit.numbering import Ties, check_dense
-from dynamodb_outbox.core.limits import EVENT_TYPE_LENGTH, EVENTBRIDGE, PARTITION_KEY_BYTES
+from dynamodb_outbox.core.limits import EVENT_TYPE_LENGTH, EVENTBRIDGE
 from dynamodb_outbox.core.record.encode import RecordDraft
 from dynamodb_outbox.errors import AmbiguousKey, EventTooLarge, InvalidEvent, MissingKey
 from dynamodb_outbox.event import Event
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.actions import Action
+    from dynamodb_outbox.core.commit.targets import Tables
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["check_event_size", "checked_fields", "claimed", "gather", "new_event", "settled"]
+__all__ = ["check_event_size", "checked_fields", "claimed", "gather", "lightened", "new_event", "settled"]
 
 _ENVELOPE_BYTES = 256
 """More than an entry has beside its fields: names, punctuation, the time twice."""
 _QUOTED_BYTES = 6
 """The most that one character takes in JSON text and UTF-8: a control character, written as an escape."""
+_REFERENCE_BYTES = 512
+"""About what a reference takes in a record. Less data than that is not worth an object."""
 
 
 def new_event(
@@ -62,31 +66,33 @@ def checked_fields(
     return {
         "type": _type(type),
         "time": _utc(time),
-        "key": None if key is None else _key(key, layout),
+        "key": None if key is None else checked_key(key, layout, partial(InvalidEvent, "key")),
         "subject": None if subject is None else _text("subject", subject),
         "attributes": _attributes(attributes),
     }
 
 
-def settled(events: Sequence[Event], actions: Sequence[Action], layout: Layout, table: str) -> tuple[Event, ...]:
+def settled(events: Sequence[Event], actions: Sequence[Action], tables: Tables) -> tuple[Event, ...]:
     """Return the events as they will be published: each with its key, and with its sequence where it has one.
 
     An event without a key of its own gets the one partition that the actions write. Raises AmbiguousKey when there are
-    several, MissingKey when there is none, InvalidAction for a version without an event under dense_versions.
+    several, MissingKey when there is none, InvalidEvent when it cannot be that of a record, InvalidAction for a version
+    without an event under dense_versions.
     """
+    layout = tables.layout
     partitions = list(dict.fromkeys(action.target.pk for action in actions if action.writes))
-    ties = Ties(actions if layout.version is not None else (), table)
-    done = tuple(_settled(event, _key_of(event, partitions), ties) for event in events)
+    ties = Ties(actions if layout.version is not None else (), tables.default)
+    done = tuple(_settled(event, _key_of(event, partitions, layout), ties) for event in events)
     if layout.dense_versions:
         check_dense(actions, ties)
     return done
 
 
-def _key_of(event: Event, partitions: Sequence[str]) -> str:
+def _key_of(event: Event, partitions: Sequence[str], layout: Layout) -> str:
     if event.key is not None:
         return event.key
     if len(partitions) == 1:
-        return partitions[0]
+        return checked_key(partitions[0], layout, _unfit_partition)
     if partitions:
         raise AmbiguousKey(event.type, partitions)
     raise MissingKey(event.type)
@@ -141,6 +147,28 @@ def claimed(events: Sequence[Event], rule: ClaimRule) -> tuple[tuple[Event, ...]
     return tuple(done), tuple(claims)
 
 
+def lightened(
+    events: Sequence[Event], rule: ClaimRule, excess: int, *, least: int
+) -> tuple[tuple[Event, ...], tuple[Claim, ...]]:
+    """Return the events with the largest of them by reference, and the data to keep for these.
+
+    As many as take `excess` bytes away, and `least` at least; fewer when no more can be claimed: those whose data is
+    larger than a reference, and not larger than the rule takes.
+    """
+    sizes = {i: text_bytes(event.payload) for i, event in enumerate(events) if event.dataref is None}
+    done = list(events)
+    claims: list[Claim] = []
+    for i in sorted(sizes, key=lambda each: -sizes[each]):
+        if (excess <= 0 and len(claims) >= least) or sizes[i] <= _REFERENCE_BYTES:
+            break
+        if sizes[i] <= rule.max_bytes:
+            claim = rule.claim(events[i])
+            done[i] = replace(events[i], payload="", dataref=claim.reference)
+            claims.append(claim)
+            excess -= sizes[i] - _REFERENCE_BYTES
+    return tuple(done), tuple(claims)
+
+
 def check_event_size(event: Event, limit: int) -> None:
     """Raise EventTooLarge when the event has more bytes than `limit`, as EventBridge counts them with an envelope."""
     size = _size_over(event, limit)
@@ -185,12 +213,8 @@ def _text(field: str, value: object) -> str:
     return text(value, partial(InvalidEvent, field))
 
 
-def _key(key: object, layout: Layout) -> str:
-    checked = text(key, partial(InvalidEvent, "key"), most_bytes=PARTITION_KEY_BYTES)
-    for prefix in (layout.guard_prefix, layout.inbox_prefix):
-        if checked.startswith(prefix):
-            raise InvalidEvent("key", f"starts with {prefix!r}, which belongs to the library's own items.")
-    return checked
+def _unfit_partition(reason: str) -> InvalidEvent:
+    return InvalidEvent("key", f"would be the partition that is written, which {reason} Pass emit(..., key=...).")
 
 
 def _utc(time: object) -> datetime:

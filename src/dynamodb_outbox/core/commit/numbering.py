@@ -11,8 +11,10 @@ version up to int64, those of the clock among them; a record of more than 9,999 
 of version 42 writes none, and its events have the number 43.
 
 A sequence says something about one item only. The event's `subject` names the item, unless the caller gave one, which
-then must do so: `<partition key>/<sort key>`, behind `<table>/` where it is not the outbox's own; `%` and `/` inside of
-keys are percent-encoded, so that no two items share a name.
+then must do so: `<partition key>/<sort key>`, and `<partition key>` alone where the table has no sort key. In another
+table than the outbox's own it is `<table>/<partition key>/<sort key>`, with nothing behind the last slash where there
+is no sort key. Numbers are written in plain digits and bytes in base64; `%` and `/` inside of keys are
+percent-encoded. So no two items share a name.
 
 That a number is missing means nothing by itself, for a version may have had no event. Under Layout(dense_versions=True)
 it does, because there a version without an event is not committed.
@@ -28,7 +30,8 @@ from dynamodb_outbox.errors import InvalidAction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dynamodb_outbox.core.commit.actions import Action, Target
+    from dynamodb_outbox.core.commit.actions import Action
+    from dynamodb_outbox.core.commit.targets import Target
 
 __all__ = ["Ties", "check_dense", "sequence_text", "subject_of"]
 
@@ -41,10 +44,12 @@ def sequence_text(number: int, position: int) -> str:
     return f"{number:0{VERSION_DIGITS}d}.{position:0{POSITION_DIGITS}d}"
 
 
-def subject_of(target: Target, own_table: str) -> str:
+def subject_of(target: Target, own_table: str | None) -> str:
     """Return the name of an item, unlike that of any other."""
-    keys = f"{_quoted(target.pk)}/{_quoted(target.sk)}"
-    return keys if target.table == own_table else f"{target.table}/{keys}"
+    pk, sk = _quoted(target.pk), _quoted(target.sk)
+    if target.table != own_table:
+        return f"{target.table}/{pk}/{sk}"
+    return pk if target.keys.sk is None else f"{pk}/{sk}"
 
 
 @dataclass
@@ -57,7 +62,7 @@ class _Tie:
 class Ties:
     """Which keys have a counted item, and how many events each was given."""
 
-    def __init__(self, actions: Iterable[Action], own_table: str) -> None:
+    def __init__(self, actions: Iterable[Action], own_table: str | None) -> None:
         found: dict[str, _Tie | None] = {}
         for action in actions:
             if action.number is not None:

@@ -15,20 +15,23 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from dynamodb_outbox.core.commit.actions import Action, Target, own_put
-from dynamodb_outbox.core.commit.events import check_event_size, claimed, gather, settled
+from dynamodb_outbox.core.commit.actions import Action, own_put
+from dynamodb_outbox.core.commit.events import check_event_size, claimed, gather, lightened, settled
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
 from dynamodb_outbox.core.commit.receipt import Receipt
+from dynamodb_outbox.core.commit.targets import own_target
 from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
-from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.encode import Origin, encode_guard, encode_record
-from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, TransactionTooLarge
+from dynamodb_outbox.core.record.place import guard_keys
+from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, ItemTooLarge, TransactionTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.codec.compression import Encoding
+    from dynamodb_outbox.core.commit.targets import Tables, Target
+    from dynamodb_outbox.core.record.encode import RecordDraft
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
@@ -63,16 +66,20 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Place:
-    """Where records and guards go: the outbox's `table`, with its `layout` and AWS `region`.
+    """Where records and guards go: into which of the `tables`, and the AWS `region`.
 
     And in which form: `claims` says which events keep their data elsewhere, `compression` how records are compressed.
     """
 
-    table: str
-    layout: Layout
+    tables: Tables
     region: str | None
     claims: ClaimRule | None = None
     compression: Encoding | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the records' table."""
+        return self.tables.layout
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class CommitPlan:
 
     `request` holds the keyword arguments of `transact_write_items`; `labels` name its members, in order, of which those
     from `own_from` on are the library's; `receipt` is what a plain success gives. `claims` are stored
-    before the request is sent.
+    before the request is sent. By the `layout` a guard that is found is read.
     """
 
     request: Mapping[str, Any]
@@ -92,6 +99,7 @@ class CommitPlan:
     own_from: int
     evidence: Evidence | None
     receipt: Receipt
+    layout: Layout
     fingerprint: str | None = None
     command: str = ""
     claims: tuple[Claim, ...] = ()
@@ -108,29 +116,27 @@ class Draft:
 
     def refuse_second(self, target: Target) -> None:
         """Raise DuplicateAction when the item is touched by an action already."""
-        first = self._touched.get((target.table, target.pk, target.sk))
+        first = self._touched.get(target.place)
         if first is not None:
             raise DuplicateAction(target.label, first)
 
     def add(self, action: Action) -> None:
         """Add an action. Raises DuplicateAction."""
         self.refuse_second(action.target)
-        target = action.target
-        self._touched[target.table, target.pk, target.sk] = target.label
+        self._touched[action.target.place] = action.target.label
         self.actions.append(action)
 
     def plan(self, place: Place, *, at_ms: int, ids: Sequence[str], max_event_bytes: int) -> CommitPlan:
         """Return the plan, for a first send at `at_ms`; `ids` are unused UUIDs, as many as `ids_needed` says.
 
-        Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge, and
-        InvalidAction for a version without an event under dense_versions.
+        Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge,
+        InvalidEvent for a partition written that cannot be a key, InvalidAction for a version without an event under
+        dense_versions; for a payload that a map cannot hold InvalidEvent or InvalidValue.
         """
         if not self.actions and not self.events and (self.guard is None or not self.guard.alone):
             raise EmptyTransaction
-        events = settled(self.events, self.actions, place.layout, place.table)
-        versions = {
-            (a.target.table, a.target.pk, a.target.sk): a.version for a in self.actions if a.version is not None
-        }
+        events = settled(self.events, self.actions, place.tables)
+        versions = {a.target.place: a.version for a in self.actions if a.version is not None}
         receipt = Receipt(tuple(event.id for event in events), versions)
         origin = Origin(ids[0], at_ms, place.region)
         own, claims = record_puts(events, place, origin, ids[1:], max_event_bytes)
@@ -141,11 +147,13 @@ class Draft:
             fingerprint = fingerprint_of(self.actions, events) if custom is None else custom_fingerprint(custom)
             guard = _guard(self.guard, fingerprint, receipt, place, origin)
             own.append(guard)
-            evidence = _evidence("guard", guard, place.layout, self.guard.keep)
-        return replace(self._finish(own, evidence, receipt, fingerprint, origin), claims=claims)
+            evidence = _evidence("guard", guard, self.guard.keep)
+        return replace(
+            self._finish(own, evidence, receipt, origin, place.layout), fingerprint=fingerprint, claims=claims
+        )
 
     def _finish(
-        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, fingerprint: str | None, origin: Origin
+        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, origin: Origin, layout: Layout
     ) -> CommitPlan:
         members = [*self.actions, *own]
         check_limits(members)
@@ -160,7 +168,7 @@ class Draft:
             own_from=len(self.actions),
             evidence=evidence,
             receipt=receipt,
-            fingerprint=fingerprint,
+            layout=layout,
             command="" if self.guard is None else self.guard.said,
         )
 
@@ -184,37 +192,54 @@ def record_puts(
     for event in events:
         check_event_size(event, max_event_bytes)
     for record in gather(events, ids):
-        sk = place.layout.prefix + record.id
-        label = f"outbox record of key {record.key!r} ({', '.join(event.type for event in record.events)})"
-        item = encode_record(record, origin, place.layout, place.compression)
-        puts.append(own_put(Target(place.table, record.key, sk, label), item, place.layout))
+        put, more = _record_put(record, place, origin)
+        puts.append(put)
+        claims += more
     return puts, claims
 
 
+def _record_put(
+    record: RecordDraft, place: Place, origin: Origin, claims: tuple[Claim, ...] = (), least: int = 1
+) -> tuple[Action, tuple[Claim, ...]]:
+    """Return the put of one record, and the data to keep elsewhere so that it fits: that of its largest events.
+
+    An event may be small enough for the bus, and several of one key too large for an item together. `claims` are those
+    made for it so far; `least` is how many are made next, if it still does not fit. Raises ItemTooLarge.
+    """
+    label = f"outbox record of key {record.key!r} ({', '.join(event.type for event in record.events)})"
+    try:
+        item = encode_record(record, origin, place.layout, place.compression)
+        return own_put(own_target(place.tables, item, label), item, place.layout), claims
+    except ItemTooLarge as error:
+        if place.claims is None:
+            raise
+        # What an event saves is not known of compressed data. Each round takes twice as many, so that a few do.
+        events, more = lightened(record.events, place.claims, error.size - error.limit, least=least)
+        if not more:
+            raise
+    return _record_put(replace(record, events=events), place, origin, (*claims, *more), 2 * least)
+
+
 def _guard(guard: Guard, fingerprint: str, receipt: Receipt, place: Place, origin: Origin) -> Action:
-    layout = place.layout
     item = encode_guard(
-        {layout.pk: {"S": guard.partition}, layout.sk: {"S": schema.GUARD_SORT_KEY}},
+        guard_keys(place.layout, guard.partition),
         fingerprint=fingerprint,
         event_ids=receipt.event_ids,
         versions=receipt.versions,
         origin=origin,
-        ttl=layout.ttl,
+        layout=place.layout,
         keep_s=int(guard.keep.total_seconds()),
     )
-    target = Target(place.table, guard.partition, schema.GUARD_SORT_KEY, f"guard of command {guard.said!r}")
-    return own_put(target, item, layout)
+    return own_put(own_target(place.tables, item, f"guard of command {guard.said!r}"), item, place.layout)
 
 
 def _record_evidence(records: Sequence[Action], layout: Layout) -> Evidence | None:
     """Return the first record as evidence: published, it stays for `published_for`; until then it stays anyway."""
-    return _evidence("record", records[0], layout, layout.published_for) if records else None
+    return _evidence("record", records[0], layout.published_for) if records else None
 
 
-def _evidence(kind: Literal["record", "guard"], put: Action, layout: Layout, keep: timedelta) -> Evidence:
-    item = put.body["Item"]
-    key = {name: item[name] for name in (layout.pk, layout.sk)}
-    return Evidence(kind, put.target.table, key, keep // timedelta(milliseconds=1))
+def _evidence(kind: Literal["record", "guard"], put: Action, keep: timedelta) -> Evidence:
+    return Evidence(kind, put.target.table, put.target.key, keep // timedelta(milliseconds=1))
 
 
 def check_limits(members: Sequence[Action]) -> None:

@@ -72,7 +72,7 @@ def guard_verdict(item: WireItem, plan: CommitPlan) -> Receipt | IdempotencyMism
 
     It is its own: committed. It is an earlier run's with the same content: that run's receipt. Else a mismatch.
     """
-    guard: dict[str, Any] = deserialize_item(item)
+    guard: dict[str, Any] = deserialize_item(schema.canonical(item, plan.layout))
     if guard.get(schema.TX) == plan.tx:
         return replace(plan.receipt, resolved_by="guard")
     if guard.get(schema.FINGERPRINT) != plan.fingerprint:

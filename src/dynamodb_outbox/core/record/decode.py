@@ -3,11 +3,14 @@
 The image is the item in wire form as a stream record carries it. It is taken as it was when it was inserted and is
 never read again from the table, so each delivery of it gives the same events with the same ids.
 
-Hand-written records (no `ob_v`) carry `type`, `payload` and `ts` beside their keys. Their id comes from the sort key,
-with the partition key where it is no UUID; their key is the partition key, their time is `ts`, their source is the
-reader's setting. Their payload is examined strictly. A record that says `ob_v` was made by a writer that promises one
-JSON value, and is only held to that much, which is what the splicing of an envelope rests on; a name twice in its data
-would be the writer's own business.
+A layout may give the attributes other names: they are read under the schema's (`schema.canonical`), the key attributes
+under their own.
+
+Hand-written records (no `ob_v`) carry `type`, `payload` and `ts` beside their keys; `core.record.by_hand` tells their
+id, key and time, and their source is the reader's setting where no column has it. Their payload is examined strictly.
+A record that says `ob_v` was made by a writer that promises one JSON value, and is only held to that much, which is
+what the splicing of an envelope rests on; a name twice in its data would be the writer's own business. A payload that
+is a map is written as JSON here.
 
 Compressed attributes are decompressed within a bound. An encoding that this library does not know makes the record
 unreadable for this version, and so parked; one that it knows and whose library is not installed is the relay's
@@ -19,26 +22,27 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.codec.claim import is_sha256
 from dynamodb_outbox.core.codec.compression import CompressionFault, decompress
 from dynamodb_outbox.core.codec.envelope import attribute_fault, parse_rfc3339
+from dynamodb_outbox.core.codec.maps import MapFault, from_map
 from dynamodb_outbox.core.codec.strict import JsonFault, elements, examine, is_json
 from dynamodb_outbox.core.limits import DECODED_BYTES
-from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record import by_hand, schema
+from dynamodb_outbox.core.record.place import carried_id, key_text
 from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.event import DataRef, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Record", "decode", "ordering_key"]
+__all__ = ["Record", "decode", "ordering_key", "record_id"]
 
 
 @dataclass(frozen=True)
@@ -60,54 +64,104 @@ def decode(image: WireItem, layout: Layout, *, source: str) -> Record:
 
 
 def ordering_key(image: WireItem, layout: Layout) -> str:
-    """Return the key that orders a record, even of one that cannot be decoded: `key` where it is text, else the pk."""
-    if schema.SCHEMA in image and isinstance(key := image.get(schema.KEY, {}).get("S"), str):
-        return key
-    return str(image[layout.pk]["S"])
+    """Return the key that orders a record, even of one that cannot be decoded.
+
+    It is what `decode` would say: `key` where it can be read, else what the keys of the item tell.
+    """
+    if schema.SCHEMA in image:
+        key = image.get(layout.column(schema.KEY), _NOTHING).get("S")
+        return key if key and isinstance(key, str) else by_hand.key_by_place(image, layout)
+    try:
+        return by_hand.key_of(image, layout)
+    except ValueError:
+        return by_hand.key_by_place(image, layout)
+
+
+def record_id(image: WireItem, layout: Layout) -> str | None:
+    """Return the id of a record, even of one that cannot be decoded; None where it has none."""
+    if schema.SCHEMA not in image:
+        try:
+            return by_hand.id_of(image, layout)
+        except ValueError:
+            return None
+    if (carried := carried_id(image, layout)) is not None:
+        return carried or None
+    given = image.get(layout.column(schema.ID), _NOTHING).get("S")
+    return given if given and isinstance(given, str) else None
 
 
 class _Reader:
     def __init__(self, image: WireItem, layout: Layout, source: str) -> None:
-        self.image = image
+        self.raw = image
+        self.image = schema.canonical(image, layout)
         self.layout = layout
         self.source = source
 
     def read(self) -> Record:
-        image, layout = self.image, self.layout
-        record_id = self.text(layout.sk)[len(layout.prefix) :]
-        if not record_id:
-            raise self.invalid(f"the sort key has no id after {layout.prefix!r}.")
+        image = self.image
         if schema.SCHEMA not in image:
-            key = self.text(layout.pk)
-            return Record(key, (self.by_hand(schema.id_by_hand(key, record_id), key),))
+            return self.by_hand()
         if image[schema.SCHEMA] != {"N": str(schema.SCHEMA_VERSION)}:
             raise self.invalid(f"its schema ({schema.SCHEMA}) is not {schema.SCHEMA_VERSION}: a newer relay is needed.")
         key = self.text(schema.KEY)
-        return Record(key, self.several(key) if schema.EVENTS in image else (self.plain(record_id, key),))
+        found = record_id(self.raw, self.layout)
+        if found is None:
+            raise self.invalid(f"its key has no id after {self.layout.prefix!r}.")
+        return Record(key, self.several(key) if schema.EVENTS in image else (self.plain(found, key),))
 
     # --- the three forms ---
 
-    def by_hand(self, record_id: str, key: str) -> Event:
+    def by_hand(self) -> Record:
+        raw, layout = self.raw, self.layout
+        try:
+            event_id, key = by_hand.id_of(raw, layout), by_hand.key_of(raw, layout)
+            payload = self.payload_by_hand()
+            time = by_hand.time_of(raw, layout)
+        except ValueError as fault:
+            raise self.invalid(f"{fault}.") from None
+        source = self.optional(schema.SOURCE) if schema.SOURCE in layout.columns else None
+        event = Event(
+            id=event_id,
+            type=self.text(schema.TYPE),
+            source=self.source if source is None else source,
+            payload=payload,
+            time=time,
+            key=key,
+            subject=self.optional(schema.SUBJECT) if schema.SUBJECT in layout.columns else None,
+            sequence=self.optional(schema.SEQUENCE) if schema.SEQUENCE in layout.columns else None,
+            attributes=self.attributes() if schema.ATTRIBUTES in layout.columns else {},
+        )
+        return Record(key, (event,))
+
+    def payload_by_hand(self) -> str:
+        if "M" in self.image.get(schema.PAYLOAD, _NOTHING):
+            return self.mapped()
         payload = self.text(schema.PAYLOAD)
         try:
             examine(payload)
         except JsonFault as fault:
             raise self.invalid(f"its payload is not JSON that can be published: {fault}.") from None
-        return Event(
-            id=record_id, type=self.text(schema.TYPE), source=self.source, payload=payload, time=self.written(), key=key
-        )
+        return payload
 
-    def plain(self, record_id: str, key: str) -> Event:
+    def mapped(self) -> str:
+        try:
+            return from_map(self.image[schema.PAYLOAD])
+        except MapFault as fault:
+            raise self.invalid(f"its payload is a map that has no form in JSON: {fault}.") from None
+
+    def plain(self, event_id: str, key: str) -> Event:
         dataref = None
         payload = ""
         if schema.DATAREF in self.image and schema.PAYLOAD not in self.image:
             dataref = self.reference(self.text(schema.DATAREF), self.text(schema.DATASHA256))
+        elif "M" in self.image.get(schema.PAYLOAD, _NOTHING) and schema.ENCODING not in self.image:
+            payload = self.mapped()
         else:
             payload = self.content(schema.PAYLOAD)
             if not is_json(payload):
                 raise self.invalid("its payload is not one JSON value.")
         return Event(
-            id=record_id,
+            id=event_id,
             type=self.text(schema.TYPE),
             source=self.text(schema.SOURCE),
             payload=payload,
@@ -170,17 +224,18 @@ class _Reader:
         if schema.ENCODING not in self.image:
             return self.text(name)
         encoding = self.text(schema.ENCODING)
+        column = self.layout.column(name)
         stored = self.image.get(name, _NOTHING).get("B")
         try:
             # In what Lambda hands to a function, and nowhere else, binary values are base64 text.
             content = base64.b64decode(stored, validate=True) if isinstance(stored, str) else stored
             if not isinstance(content, bytes):
-                raise self.invalid(f"attribute {name!r} is missing or not of type B, and {schema.ENCODING} is there.")
+                raise self.invalid(f"attribute {column!r} is missing or not of type B, and {schema.ENCODING} is there.")
             return decompress(content, encoding, DECODED_BYTES)
         except CompressionFault as fault:
-            raise self.invalid(f"attribute {name!r} {fault}.") from None
+            raise self.invalid(f"attribute {column!r} {fault}.") from None
         except binascii.Error:
-            raise self.invalid(f"attribute {name!r} is not base64.") from None
+            raise self.invalid(f"attribute {column!r} is not base64.") from None
 
     def reference(self, uri: str, sha256: str) -> DataRef:
         if not is_sha256(sha256):
@@ -190,21 +245,11 @@ class _Reader:
     def text(self, name: str) -> str:
         value = self.image.get(name, _NOTHING).get("S")
         if not value or not isinstance(value, str):
-            raise self.invalid(f"attribute {name!r} is missing, empty or not of type S.")
+            raise self.invalid(f"attribute {self.layout.column(name)!r} is missing, empty or not of type S.")
         return value
 
     def optional(self, name: str) -> str | None:
         return self.text(name) if name in self.image else None
-
-    def written(self) -> datetime:
-        """Return the time of a hand-written record: `ts`, in epoch seconds."""
-        try:
-            seconds = Decimal(self.image.get(schema.TS, _NOTHING).get("N", ""))
-            return datetime.fromtimestamp(int(seconds * 1000) / 1000, timezone.utc)
-        except (ArithmeticError, TypeError, ValueError, OSError):
-            raise self.invalid(
-                f"attribute {schema.TS!r} is missing, not of type N, or not a time in epoch seconds."
-            ) from None
 
     def time(self, text: str) -> datetime:
         try:
@@ -217,7 +262,7 @@ class _Reader:
             return {}
         members = self.image[schema.ATTRIBUTES].get("M")
         if not isinstance(members, dict):
-            raise self.invalid(f"attribute {schema.ATTRIBUTES!r} is not of type M.")
+            raise self.invalid(f"attribute {self.layout.column(schema.ATTRIBUTES)!r} is not of type M.")
         return self.checked({name: value.get("S") for name, value in members.items()})
 
     def checked(self, attributes: Mapping[str, Any]) -> Mapping[str, str]:
@@ -227,8 +272,7 @@ class _Reader:
         return attributes
 
     def invalid(self, reason: str) -> InvalidRecord:
-        where = [self.image.get(name, {}).get("S", "?") for name in (self.layout.pk, self.layout.sk)]
-        return InvalidRecord("/".join(map(str, where)), reason)
+        return InvalidRecord("/".join(key_text(self.raw[name]) for name in self.layout.keys.types), reason)
 
 
 _NOTHING: Mapping[str, Any] = {}

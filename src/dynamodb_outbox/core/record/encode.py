@@ -2,6 +2,9 @@
 
 An event's data is not written anew: its payload text, fixed when it was emitted, goes into the record as it is, or
 compressed where that takes fewer bytes. Of an event whose data is kept in an object the reference goes in its place.
+A layout may ask for the payload of a single event as a map instead.
+
+Items are made with the schema's names, and get those of the layout's columns at the very end.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.codec.compression import compress
 from dynamodb_outbox.core.codec.envelope import rfc3339
+from dynamodb_outbox.core.codec.maps import to_map
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.place import record_keys
 from dynamodb_outbox.errors import ItemTooLarge
 
 if TYPE_CHECKING:
@@ -57,11 +62,10 @@ def encode_record(
     """Return the record as an item: the plain form for one event, the form with `events` for several.
 
     `compression` is tried on what carries the data, and kept where the item gets smaller. Raises ItemTooLarge for more
-    than a reader decompresses.
+    than a reader decompresses; for a payload that a map cannot hold, where the layout asks for one, InvalidEvent or
+    InvalidValue; ValueError for a key that the type of the table's partition key cannot hold.
     """
     item: dict[str, AttributeValue] = {
-        layout.pk: {"S": record.key},
-        layout.sk: {"S": layout.prefix + record.id},
         schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
         schema.ID: {"S": record.id},
         schema.KEY: {"S": record.key},
@@ -76,10 +80,13 @@ def encode_record(
     if origin.region is not None:
         item[schema.REGION] = {"S": origin.region}
     if len(record.events) == 1:
-        item |= _plain(record.events[0])
+        item |= _plain(record.events[0], as_map=layout.payload_format == "map")
     else:
         item[schema.EVENTS] = {"S": f"[{','.join(map(_element, record.events))}]"}
-    return item if compression is None else _compressed(item, compression)
+    if compression is not None:
+        item = _compressed(item, compression)
+    keys = record_keys(layout, record.key, record.id)
+    return {**layout.marks, **keys, **schema.renamed(item, layout)}
 
 
 def _compressed(item: dict[str, AttributeValue], encoding: Encoding) -> dict[str, AttributeValue]:
@@ -104,24 +111,22 @@ def encode_guard(
     event_ids: Sequence[str],
     versions: Mapping[tuple[str, str, str], int],
     origin: Origin,
-    ttl: str,
+    layout: Layout,
     keep_s: int,
 ) -> WireItem:
-    """Return the guard of a command as an item.
+    """Return the guard of a command as an item, under its key attributes `key`.
 
-    `versions` are by (table, pk, sk); `ttl` names the table's TTL attribute, `keep_s` says for how many seconds from
-    the first send the guard is kept.
+    `versions` are by (table, pk, sk); `keep_s` says for how many seconds from the first send the guard is kept.
     """
-    return {
-        **key,
+    item: WireItem = {
         schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
         schema.FINGERPRINT: {"S": fingerprint},
         schema.EVENT_IDS: {"L": [{"S": event_id} for event_id in event_ids]},
         schema.VERSIONS: {"L": [_version(place, version) for place, version in versions.items()]},
         schema.TX: {"S": origin.tx},
         schema.AT: {"N": str(origin.at_ms)},
-        ttl: {"N": str(origin.at_ms // 1000 + keep_s)},
     }
+    return {**key, **schema.renamed(item, layout), layout.ttl: {"N": str(origin.at_ms // 1000 + keep_s)}}
 
 
 def _version(place: tuple[str, str, str], version: int) -> AttributeValue:
@@ -129,14 +134,14 @@ def _version(place: tuple[str, str, str], version: int) -> AttributeValue:
     return {"M": {"table": {"S": table}, "pk": {"S": pk}, "sk": {"S": sk}, "version": {"N": str(version)}}}
 
 
-def _plain(event: Event) -> dict[str, AttributeValue]:
+def _plain(event: Event, *, as_map: bool) -> dict[str, AttributeValue]:
     item: dict[str, AttributeValue] = {
         schema.TYPE: {"S": event.type},
         schema.SOURCE: {"S": event.source},
         schema.TIME: {"S": rfc3339(event.time)},
     }
     if event.dataref is None:
-        item[schema.PAYLOAD] = {"S": event.payload}
+        item[schema.PAYLOAD] = to_map(event.payload) if as_map else {"S": event.payload}
     else:
         item |= {schema.DATAREF: {"S": event.dataref.uri}, schema.DATASHA256: {"S": event.dataref.sha256}}
     if event.subject is not None:

@@ -10,12 +10,14 @@ does a record of ours whose state is not that of the image, and none of the late
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.core.record import schema
-from dynamodb_outbox.core.record.decode import ordering_key
+from dynamodb_outbox.core.record.by_hand import written_ms
+from dynamodb_outbox.core.record.decode import ordering_key, record_id
+from dynamodb_outbox.core.record.place import carrier, key_text, keys_of, native
 from dynamodb_outbox.core.record.states import (
     PARKED,
     PARKED_AT,
@@ -103,18 +105,19 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
 
     `now_ms` is wall-clock time, from which the TTL counts. Raises ValueError for an image in a state without that move.
     """
-    after = moved(image, PUBLISHED)
+    after = moved(image, PUBLISHED, layout)
     expires_s = now_ms // 1000 + int(layout.published_for.total_seconds())
-    state = schema.state_name(image)
+    state = schema.state_name(image, layout)
     was = image.get(state)
+    key = keys_of(image, layout.keys)
     statement = (  # of quoted names; each value is a parameter
         f"UPDATE {_quoted(table)} SET {_quoted(state)}=? SET {_quoted(layout.ttl)}=? "  # noqa: S608 -- as said above
         f"REMOVE {_quoted(schema.PENDING_INDEX)} "
-        f"WHERE {_quoted(layout.pk)}=? AND {_quoted(layout.sk)}=? "
+        f"WHERE {' AND '.join(f'{_quoted(name)}=?' for name in key)} "
         f"AND {_quoted(state)}{' IS MISSING' if was is None else '=?'}"
     )
-    parameters = [after, {"N": str(expires_s)}, image[layout.pk], image[layout.sk]]
-    return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [_native(was)])]}
+    parameters = [after, {"N": str(expires_s)}, *key.values()]
+    return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [native(was)])]}
 
 
 def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
@@ -122,17 +125,18 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
 
     A hand-written one only if it is gone: see `park_there`.
     """
-    moved(image, PARKED)
-    item = {name: _native(value) for name, value in image.items() if name != layout.ttl}
+    moved(image, PARKED, layout)
+    item = {name: native(value) for name, value in image.items() if name != layout.ttl}
     item |= _marks(image, layout, parking)
-    was = image.get(schema.STATE) if schema.SCHEMA in image else None
+    state = schema.state_name(image, layout)
+    was = image.get(state) if schema.SCHEMA in image else None
     request = _put_if_absent(table, item, layout)
     if was is None:
         return request
     return request | {
         "ConditionExpression": "attribute_not_exists(#pk) OR #state = :was",
-        "ExpressionAttributeNames": {"#pk": layout.pk, "#state": schema.STATE},
-        "ExpressionAttributeValues": {":was": _native(was)},
+        "ExpressionAttributeNames": {"#pk": layout.pk, "#state": state},
+        "ExpressionAttributeValues": {":was": native(was)},
     }
 
 
@@ -141,12 +145,12 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 
     Anything but one of the later states counts as pending, and so may be there as the state.
     """
-    moved(found, PARKED)
+    moved(found, PARKED, layout)
     marks = _marks(found, layout, parking)
     condition, names, values = _as_found(found, layout)
     return {
         "TableName": table,
-        "Key": _key(found, layout),
+        "Key": keys_of(found, layout.keys),
         "UpdateExpression": "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(marks))) + " REMOVE #ttl",
         "ConditionExpression": condition,
         "ExpressionAttributeNames": names | {"#ttl": layout.ttl} | {f"#{i}": name for i, name in enumerate(marks)},
@@ -156,7 +160,7 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 
 def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
     """Return the condition that an item is there in the state found, the names and the values of it."""
-    name = schema.state_name(found)
+    name = schema.state_name(found, layout)
     names = {"#pk": layout.pk, "#state": name}
     if name not in found:
         return "attribute_exists(#pk) AND attribute_not_exists(#state)", names, {}
@@ -169,35 +173,51 @@ def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dic
 def apart_keys(image: WireItem, layout: Layout) -> tuple[WireItem, ...]:
     """Return the keys, first choice first, of the item that stands for a record which is parked apart.
 
-    The first may be the key of somebody's own item: `stands_for` tells.
+    The first may be the key of somebody's own item: `stands_for` tells. There is none where the table's keys have no
+    place for text: such a record cannot be parked apart.
     """
-    sort_keys = schema.apart_sort_keys(str(image[layout.sk]["S"]), layout.prefix)
-    return tuple({layout.pk: image[layout.pk], layout.sk: {"S": sort_key}} for sort_key in sort_keys)
+    key, types, name = keys_of(image, layout.keys), layout.keys.types, carrier(layout)
+    if types[name] == "S":
+        most = SORT_KEY_BYTES if name == layout.sk else PARTITION_KEY_BYTES
+        texts = schema.apart_texts(str(key[name]["S"]), layout.prefix, most)
+    elif types[layout.pk] == "S":
+        name, texts = layout.pk, (schema.hashed_apart(key_text(key[layout.pk]), layout.prefix),)
+    else:
+        return ()
+    return tuple({**key, name: {"S": text}} for text in texts)
 
 
 def stands_for(found: WireItem, image: WireItem, layout: Layout) -> bool:
     """Whether the item found under one of the `apart_keys` of a record is the one that stands for it."""
-    return schema.SCHEMA in found and found.get(schema.PARKED_SK) == image[layout.sk]
+    if schema.SCHEMA not in found:
+        return False
+    said = schema.canonical(found, layout)
+    parked_pk, parked_sk = said.get(schema.PARKED_PK, found[layout.pk]), said.get(schema.PARKED_SK)
+    key = keys_of(image, layout.keys)
+    return parked_pk == key[layout.pk] and parked_sk == (None if layout.sk is None else key[layout.sk])
 
 
 def read(table: str, key: WireItem, layout: Layout) -> dict[str, Any]:
     """Return the arguments of GetItem, consistent, for the item under the key attributes of `key`."""
-    return {"TableName": table, "Key": _key(key, layout), "ConsistentRead": True}
+    return {"TableName": table, "Key": keys_of(key, layout.keys), "ConsistentRead": True}
 
 
 def park_apart(table: str, key: WireItem, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
     """Return the arguments of PutItem that write, under `key`, what stands for a parked record, if nothing is there."""
-    item = {
-        **key,
+    record = keys_of(image, layout.keys)
+    item: dict[str, AttributeValue] = {
         schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
-        schema.PARKED_SK: image[layout.sk],
         schema.ID: {"S": _id(image, layout)},
         schema.KEY: {"S": ordering_key(image, layout)},
-        schema.AT: _at(image, parking),
+        schema.AT: _at(image, layout, parking),
         schema.STATE: {"S": PARKED},
         **_index_and_reason(parking),
     }
-    return _put_if_absent(table, item, layout)
+    if key[layout.pk] != record[layout.pk]:
+        item[schema.PARKED_PK] = record[layout.pk]
+    if layout.sk is not None:
+        item[schema.PARKED_SK] = record[layout.sk]
+    return _put_if_absent(table, {**key, **schema.renamed(item, layout)}, layout)
 
 
 def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
@@ -205,7 +225,7 @@ def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
     condition, names, values = _as_found(found, layout)
     request = {
         "TableName": table,
-        "Key": _key(found, layout),
+        "Key": keys_of(found, layout.keys),
         "UpdateExpression": "REMOVE #ttl",
         "ConditionExpression": condition,
         "ExpressionAttributeNames": names | {"#ttl": layout.ttl},
@@ -215,7 +235,7 @@ def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
 
 def restore(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:
     """Return the arguments of PutItem that write a record as it was, less its TTL, if it is gone."""
-    item = {name: _native(value) for name, value in image.items() if name != layout.ttl}
+    item = {name: native(value) for name, value in image.items() if name != layout.ttl}
     return _put_if_absent(table, item, layout)
 
 
@@ -229,31 +249,37 @@ def _put_if_absent(table: str, item: Mapping[str, AttributeValue], layout: Layou
     }
 
 
-def _key(item: WireItem, layout: Layout) -> WireItem:
-    return {layout.pk: item[layout.pk], layout.sk: item[layout.sk]}
-
-
 def _marks(image: WireItem, layout: Layout, parking: Parking) -> dict[str, AttributeValue]:
     """Return what parking adds to a record; its own id, key and time stay where it has them."""
-    marks: dict[str, AttributeValue] = {
-        schema.ID: {"S": _id(image, layout)},
-        schema.KEY: {"S": ordering_key(image, layout)},
+    at = layout.column(schema.AT)
+    marks = {
+        layout.column(schema.ID): {"S": _id(image, layout)},
+        layout.column(schema.KEY): {"S": ordering_key(image, layout)},
+        at: _at(image, layout, parking),
     }
-    marks = {name: value for name, value in marks.items() if name not in image}
-    if "N" not in image.get(schema.AT, {}):
-        marks[schema.AT] = _at(image, parking)
-    return marks | {schema.state_name(image): {"S": PARKED}, **_index_and_reason(parking)}
+    added: dict[str, AttributeValue] = {name: value for name, value in marks.items() if name not in image}
+    if "N" not in image.get(at, _NOTHING):
+        added[at] = marks[at]
+    added |= schema.renamed(_index_and_reason(parking), layout)
+    return added | {schema.state_name(image, layout): {"S": PARKED}}
 
 
 def _id(image: WireItem, layout: Layout) -> str:
-    suffix = str(image[layout.sk]["S"])[len(layout.prefix) :]
-    return suffix if schema.SCHEMA in image else schema.id_by_hand(str(image[layout.pk]["S"]), suffix)
+    """Return the id of a record; of one that has none, the text of the key that should have it."""
+    return record_id(image, layout) or key_text(image[carrier(layout)])
 
 
-def _at(image: WireItem, parking: Parking) -> AttributeValue:
-    """Return the sort key of the index: without it nobody would see the record."""
-    at = image.get(schema.AT, {})
-    return at if "N" in at else {"N": str(parking.at_ms)}
+def _at(image: WireItem, layout: Layout, parking: Parking) -> AttributeValue:
+    """Return the sort key of the index: without it nobody would see the record.
+
+    Where a hand-written row may have its time there, a row without it gets the time that it has elsewhere: whoever
+    reads it again must not take another one for its own.
+    """
+    at = image.get(layout.column(schema.AT), _NOTHING)
+    if "N" in at:
+        return at
+    written = written_ms(image, layout) if schema.AT in layout.columns and schema.SCHEMA not in image else None
+    return {"N": str(parking.at_ms if written is None else written)}
 
 
 def _index_and_reason(parking: Parking) -> dict[str, AttributeValue]:
@@ -265,10 +291,10 @@ def _index_and_reason(parking: Parking) -> dict[str, AttributeValue]:
 
 def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
     """Return the arguments of UpdateItem that add events to those for which `image`, or its stand-in, is parked."""
-    why = _why(parking)
+    why = schema.renamed(_why(parking), layout)
     names = {f"#{i}": name for i, name in enumerate(why)} | {
-        "#state": schema.state_name(image),
-        "#events": PARKED_EVENTS,
+        "#state": schema.state_name(image, layout),
+        "#events": layout.column(PARKED_EVENTS),
     }
     values: dict[str, AttributeValue] = {f":{i}": value for i, value in enumerate(why.values())}
     values[":parked"] = {"S": PARKED}
@@ -280,7 +306,7 @@ def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> 
         values[":events"] = {"NS": sorted(parking.positions, key=int)}
     return {
         "TableName": table,
-        "Key": _key(image, layout),
+        "Key": keys_of(image, layout.keys),
         "UpdateExpression": changes,
         "ConditionExpression": "#state = :parked",
         "ExpressionAttributeNames": names,
@@ -300,19 +326,4 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _native(value: AttributeValue) -> AttributeValue:
-    """Return a value as the API takes it: a stream record in JSON carries binary as base64 text."""
-    ((kind, content),) = value.items()
-    if kind == "B":
-        return {kind: _bytes(content)}
-    if kind == "BS":
-        return {kind: [_bytes(member) for member in content]}
-    if kind == "L":
-        return {kind: [_native(member) for member in content]}
-    if kind == "M":
-        return {kind: {name: _native(member) for name, member in content.items()}}
-    return value
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return base64.b64decode(content) if isinstance(content, str) else content
+_NOTHING: AttributeValue = {}

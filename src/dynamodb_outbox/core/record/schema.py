@@ -1,30 +1,29 @@
 """The outbox record, schema 1: what a writer stores and the relay reads. Writers in other languages start here.
 
-A record is one item of the table. It carries the events of ONE ordering key in ONE transaction, and it lives in that
-key's own partition: partition key = the ordering key, sort key = the layout's prefix (`OUTBOX#`) + a UUID version 7 in
-its 36-character form. It is written with `attribute_not_exists(<partition key name>)`, in the same TransactWriteItems
-as the change it announces, and never without it. The writer inserts it once; later only the relay changes it.
+A record is one item of a table. It carries the events of ONE ordering key in ONE transaction, and lives under keys that
+the layout decides (below). It is written with `attribute_not_exists(<partition key name>)`, in the same
+TransactWriteItems as the change it announces, and never without it. The writer inserts it once; later only the relay
+changes it.
 
 Two forms, told apart by the attribute `events`:
 
-*plain*, one event. The event's fields are attributes of the record. The event's id is the UUID of the sort key.
+*plain*, one event. The event's fields are attributes of the record. The event's id is the record's.
 *several*, two or more events of the key, in the order in which they happened. `events` is a JSON array (text); each
 element is an object {"id", "type", "source", "subject"?, "sequence"?, "time", "attributes"?, "data"}, where `data` is
 the JSON value itself, not text inside text; of a claim check "dataref" and "datasha256" (texts) stand in its place.
 `type`, `payload`, `source`, `subject`, `seq`, `time`, `attributes`, `dataref` and `datasha256` are
-absent from the record then, and `id` is the record's own: the UUID of the sort key, the id of none of its events.
+absent from the record then, and `id` is the record's own: the id of none of its events.
 
     attribute    type  form     meaning
-    <pk>         S     both     the ordering key. Its name, like that of <sk>, is the layout's
-    <sk>         S     both     prefix + UUID
+    <pk>, <sk>         both     the keys: see below
     type         S     plain    the event's type, 1 to 128 characters
-    payload      S     plain    the event's data as JSON text; numbers keep every digit. B with `enc`
+    payload      S, M  plain    the event's data as JSON text; numbers keep every digit. B with `enc`. M: see below
     ts           N     both     epoch SECONDS at which the record was first sent to the table (`at` without its ms)
     ob_v         N     both     1, the schema's version. Absent: a hand-written record, see below
-    id           S     both     the UUID of the sort key
+    id           S     both     the record's id: a UUID version 7 in its 36-character form
     source       S     plain    CloudEvents source
     subject      S     plain    CloudEvents subject. Optional
-    key          S     both     the ordering key (CloudEvents partitionkey); equal to <pk> where the record lives now
+    key          S     both     the ordering key (CloudEvents partitionkey)
     seq          S     plain    CloudEvents sequence, compared as text. Optional
     time         S     plain    when it happened: RFC 3339 in UTC, ending in `Z`
     attributes   M     plain    CloudEvents extension attributes: lower-case names to S. Optional
@@ -44,33 +43,71 @@ absent from the record then, and `id` is the record's own: the UUID of the sort 
     <ttl>        N     -        epoch SECONDS. NEVER on a pending record: one that TTL removed would be lost. The relay
                                 sets it when it settles the record. Its name is the layout's (`expires_at`)
 
+*Keys.* Names and types are the layout's. The sort key is the layout's prefix (`OUTBOX#`) + the id, so it is of type S;
+the partition key is the ordering key, or with own_partition the prefix + the ordering key. In a table without a sort
+key the partition key is the prefix + the id. A partition key of type N or B holds the number or the bytes that the
+ordering key names as text: a number in plain decimal digits, with no sign but `-`, no exponent and no needless zero
+(`10`, not `1E1` or `10.0`); bytes in base64 (RFC 4648, padded). Where the key attribute does not begin with the prefix,
+which only `select` lets happen, the relay takes the id from `id`.
+
+*Names.* The layout's `columns` give attributes other names, all but those that begin with `ob_`. That goes for every
+attribute named here, in guards and in what stands for a record too. An attribute of the table whose name is one of the
+schema's that `columns` gave another is the table's own, and neither read nor changed.
+
+*Telling records.* By the prefix in the sort key (in a table without one, the partition key). Or by the layout's
+`select`: each attribute named there is of type S and has the text given, or begins with it; an item whose partition key
+begins with the prefix of guards or of inbox records is none, whatever `select` says. A writer adds the attributes that
+have to be equal to a text, those of the schema, the keys and the TTL excepted.
+
+*Payloads that are maps.* Told by the type, S or M. The relay publishes a map as a JSON object: names in the order of
+their code points, S, BOOL, NULL, L and M as what they are in JSON, N with the digits that DynamoDB gives. B, SS, NS and
+BS have no form in JSON: such a record is parked. Never with `enc`; `events` is always JSON text.
+
 *Claim checks.* The object holds the event's data as JSON text (UTF-8), never compressed, and is there before the record
 is: a writer stores it, and only then sends the transaction. Consumers read and verify it; nobody deletes it on reading.
 
-*Hand-written records* (no `ob_v`) carry <pk>, <sk>, `type`, `payload` and `ts`, and whatever else their writer likes;
-they are relayed as they are. The key is <pk>, the time is `ts`, the source is the relay's setting. The id is what
-follows the prefix in the sort key when that is a UUID in its 36-character form. Anything else may be the name of an
-event in one partition alone, so the id is then made of both: <pk>, with `%` written as `%25` and `#` as `%23`, then
-`#`, then what follows the prefix; of more than 512 bytes (UTF-8) the SHA-256 of that, in hex. `state` and `region` of
-such a record are its writer's own: they are neither read nor changed. Names that begin with `ob_` are this library's.
+*Hand-written records* (no `ob_v`) carry their keys, `type`, `payload` and `ts`, and whatever else their writer likes;
+they are relayed as they are. Other attributes are read only where `columns` names them ({"id": "id"} names one by its
+own name), and only `id`, `key`, `source`, `subject`, `seq`, `time`, `at` and `attributes`; one that a row does not have
+is told as if `columns` did not name it:
+
+    id        S, not empty. Else what follows the prefix in the sort key, when that is a UUID in its 36-character form.
+              Anything else may be the name of an event in one partition alone, so the id is then made of both: <pk>,
+              with `%` written as `%25` and `#` as `%23`, then `#`, then what follows the prefix. In a table without a
+              sort key, what follows the prefix in <pk>. With `select` a prefix is taken off a UUID only; keys of type N
+              and B count as their text (above). An id of more than 512 bytes (UTF-8) becomes the SHA-256 of it, in hex
+    key       S or N (its text), not empty. Else <pk> as text, with own_partition less the prefix; in a table without a
+              sort key, the id
+    time      S, RFC 3339 with a zone. Else `at`, N, epoch milliseconds. Else `ts`, N, epoch seconds, with a fraction
+              or without
+    source    S. Else the relay's setting
+    subject, seq (S), attributes (M of S)    as above. Else none
+
+`state` and `region` of such a record are its writer's own: they are neither read nor changed. Names that begin with
+`ob_` are this library's.
 
     ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
 
-A record to which nothing can be added, since it is as large as an item may be, is parked apart: a small item, under
-the same partition key, says what would have been written into the record, which stays as it is (less its TTL). Its
-sort key is the record's + `#parked`, or prefix + SHA-256 (hex) of the record's + `#parked` where that is too long or
-the key of an item that does not stand for the record: `parked_sk` tells.
+A record to which nothing can be added, since it is as large as an item may be, is parked apart: a small item beside it
+says what would have been written into the record, which stays as it is (less its TTL). Of its keys one differs from the
+record's, the first of these that is of type S: the sort key, the partition key. That one is the record's + `#parked`,
+or prefix + SHA-256 (hex) of the record's as text + `#parked` where that is too long, is the key of an item that does
+not stand for the record, or where the record is not told by this key. `parked_pk` and `parked_sk` tell. With keys of
+types N and B alone there is no such item: the park fails, and the stream waits at this record.
 
-    parked_sk    S     sort key of the record that this one stands for
+    parked_sk    S, N, B    sort key of the record that this one stands for; absent in a table without one
+    parked_pk    S          its partition key; absent where it is this item's own
     ob_v, id, key, at, state, ob_pending     as in a parked record; parked_at and others: see core/record/states.py
 
 The guard of a command (an idempotency key) is an item of its own and no record: partition key = the layout's
 guard_prefix (`IDEMP#`) + SHA-256, in hex, of the source, a zero byte and the idempotency key (UTF-8); sort key =
-`GUARD`. A consumer's inbox record is such a guard too, under a partition key of its own.
+`GUARD`, where the table has one. Both are of type S: other tables have no guards. A consumer's inbox record is such a
+guard too, under a partition key of its own.
 
     fingerprint  S     SHA-256, in hex, of what the command does
     event_ids    L     of S: ids of the events of the first commit, in the order of emit
-    versions     L     of M {table S, pk S, sk S, version N}: the versions which that commit wrote
+    versions     L     of M {table S, pk S, sk S, version N}: the versions which that commit wrote, keys as text, `sk`
+                       empty where there is none
     tx           S     the transaction's UUID: tells the first commit from a repetition
     at           N     as in a record
     ob_v         N     1
@@ -85,11 +122,9 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.limits import SORT_KEY_BYTES
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.layout import Layout
 
 __all__ = [
     "AT",
@@ -104,6 +139,7 @@ __all__ = [
     "ID",
     "KEY",
     "PARKED",
+    "PARKED_PK",
     "PARKED_SK",
     "PAYLOAD",
     "PENDING",
@@ -121,9 +157,14 @@ __all__ = [
     "TX",
     "TYPE",
     "VERSIONS",
-    "apart_sort_keys",
+    "apart_texts",
+    "canonical",
+    "hashed_apart",
     "id_by_hand",
     "index_shard",
+    "is_uuid",
+    "renamed",
+    "short_id",
     "state_name",
 ]
 
@@ -149,6 +190,7 @@ TX = "tx"
 REGION = "region"
 STATE = "state"
 STATE_BY_HAND = "ob_state"
+PARKED_PK = "parked_pk"
 PARKED_SK = "parked_sk"
 PENDING_INDEX = "ob_pending"
 
@@ -164,30 +206,74 @@ PARKED = "parked"
 """The value of `ob_pending` (and of `state`) in a parked record: an index partition of its own."""
 
 
+def canonical(item: WireItem, layout: Layout) -> WireItem:
+    """Return an item's attributes by the names that they have here, where the layout's `columns` give them others.
+
+    What has a name of this schema that the layout uses for nothing (`id`, where ids are in another column) is the
+    table's own and left out. So may be a key attribute: those are read from the item as it is.
+    """
+    columns = layout.columns
+    if not columns:
+        return item
+    renamed = set(columns.values())
+    found = {name: value for name, value in item.items() if name not in columns and name not in renamed}
+    return found | {name: item[column] for name, column in columns.items() if column in item}
+
+
+def renamed(item: WireItem, layout: Layout) -> WireItem:
+    """Return an item whose attributes have the names of this schema, with the names of the layout's `columns`.
+
+    The inverse of `canonical`, for an item without key attributes and TTL.
+    """
+    if not layout.columns:
+        return item
+    return {layout.column(name): value for name, value in item.items()}
+
+
 def index_shard(key: str, shards: int) -> str:
     """Return the partition of the sparse index (`ob_pending`) for an ordering key, of `shards` in all."""
     return f"{zlib.crc32(key.encode('utf-8')) % shards:02d}"
 
 
-def state_name(item: Mapping[str, Any]) -> str:
+def state_name(item: WireItem, layout: Layout) -> str:
     """Return the attribute that holds an item's state: a hand-written one may have a `state` of its own."""
-    return STATE if SCHEMA in item else STATE_BY_HAND
+    return layout.column(STATE) if SCHEMA in item else STATE_BY_HAND
 
 
-def id_by_hand(partition: str, suffix: str) -> str:
-    """Return the id of a hand-written record, by its partition key and what follows the prefix in its sort key."""
-    if _UUID.fullmatch(suffix):
-        return suffix
-    both = f"{partition.replace('%', '%25').replace('#', '%23')}#{suffix}"
-    content = both.encode("utf-8", "surrogatepass")
-    return both if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
+def id_by_hand(partition: str | None, suffix: str) -> str:
+    """Return the id of a hand-written record, by its partition key and what follows the prefix in its sort key.
+
+    In a table without a sort key `partition` is None, and `suffix` what follows the prefix in the partition key.
+    """
+    if partition is None or is_uuid(suffix):
+        return short_id(suffix)
+    return short_id(f"{partition.replace('%', '%25').replace('#', '%23')}#{suffix}")
 
 
-def apart_sort_keys(sort_key: str, prefix: str) -> tuple[str, ...]:
-    """Return the sort keys, first choice first, of the item that stands for a record to which nothing can be added."""
-    apart = sort_key + _APART
-    hashed = prefix + hashlib.sha256(sort_key.encode("utf-8")).hexdigest() + _APART
-    return (apart, hashed) if len(apart.encode("utf-8")) <= SORT_KEY_BYTES else (hashed,)
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID in its 36-character form."""
+    return _UUID.fullmatch(text) is not None
+
+
+def short_id(text: str) -> str:
+    """Return an id that its text gives: the text itself, or its SHA-256 where it is longer than an id may be."""
+    content = text.encode("utf-8", "surrogatepass")
+    return text if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
+
+
+def apart_texts(carried: str, prefix: str, most_bytes: int) -> tuple[str, ...]:
+    """Return what a key attribute may hold, first choice first, in an item that stands for a record.
+
+    `carried` is what it holds in the record, `most_bytes` the most that it may hold.
+    """
+    apart = carried + _APART
+    hashed = hashed_apart(carried, prefix)
+    return (apart, hashed) if len(apart.encode("utf-8")) <= most_bytes else (hashed,)
+
+
+def hashed_apart(text: str, prefix: str) -> str:
+    """Return the same for a text that may be of any length, or be that of a number or of bytes."""
+    return prefix + hashlib.sha256(text.encode("utf-8")).hexdigest() + _APART
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

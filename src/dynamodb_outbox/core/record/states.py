@@ -8,11 +8,11 @@
 
 A hand-written record begins with no state and counts as pending; its state is kept in `ob_state`, because `state` may
 be a column of its writer's. Every move is one conditional write: the record must be in the state that the mover saw, so
-two movers never undo each other. Its identity needs no condition of its own, since the id is part of the sort key.
+two movers never undo each other. Its identity needs no condition of its own, since the id is part of its keys.
 Parking alone may also find no item, and writes it then: the event exists nowhere else. No other move creates an item,
 so none leaves a ghost of a record that was deleted.
 
-Attributes that a move leaves behind:
+Attributes that a move leaves behind, by names that the layout's `columns` may change:
 
     state          S    published, parked or discarded; `ob_state` in a hand-written record
     <ttl>          N    epoch seconds, on published records alone
@@ -31,6 +31,7 @@ from dynamodb_outbox.core.record.schema import PARKED, PENDING, state_name
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
+    from dynamodb_outbox.layout import Layout
 
 __all__ = [
     "DISCARDED",
@@ -64,28 +65,27 @@ FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S
 """Values of `state` of a record that no relay publishes from the stream."""
 
 
-def state_of(item: WireItem) -> str:
+def state_of(item: WireItem, layout: Layout) -> str:
     """Return an item's state; anything that is not one of the later states counts as pending."""
-    found = item.get(state_name(item))
+    found = item.get(state_name(item, layout))
     return str(found["S"]) if found is not None and found in FINAL_STATES else PENDING
 
 
-def moved(item: WireItem, state: str) -> AttributeValue:
+def moved(item: WireItem, state: str, layout: Layout) -> AttributeValue:
     """Return what `state` becomes by a move of `item`. Raises ValueError for a move that there is not."""
-    before = state_of(item)
+    before = state_of(item, layout)
     if (before, state) not in MOVES:
         raise ValueError(f"no record moves from {before} to {state}")
     return {"S": state}
 
 
-def needs_no_parking(item: WireItem, events: frozenset[str] | None) -> bool:
+def needs_no_parking(item: WireItem, events: frozenset[str] | None, layout: Layout) -> bool:
     """Whether an item found in place of the expected one makes a park of `events` (None: all) superfluous.
 
     So it does when it was published or discarded meanwhile, or is parked already with these events among its own.
     """
-    state = state_of(item)
+    state = state_of(item, layout)
     if state != PARKED:
         return state in (PUBLISHED, DISCARDED)
-    if PARKED_EVENTS not in item:
-        return True
-    return events is not None and events <= set(item[PARKED_EVENTS].get("NS", ()))
+    parked = item.get(layout.column(PARKED_EVENTS))
+    return parked is None or (events is not None and events <= set(parked.get("NS", ())))

@@ -7,6 +7,8 @@ hand), records written again as parked or published, and records whose writer wo
 `awsRegion` is no Region, as an emulator may write it, would make foreigners of all. The event source mapping's filter
 says the same, but a filter can be missing or wrong.
 
+What a record is, is told by its keys, or by whatever else the layout's `select` asks for; guards are none.
+
 In a record without `ob_v` neither `state` nor `region` is looked at: both are names that its writer may use.
 
 A record of another service is an error and not one more thing to pass over: to whoever delivered it, an empty answer
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.place import is_record, key_text
 from dynamodb_outbox.core.record.states import PENDING, state_of
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing, InvalidRecord
 
@@ -66,6 +69,8 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
     chosen: list[tuple[int, Selected]] = []
     elsewhere: Counter[tuple[str, str]] = Counter()
     arn, table = None, None
+    types = tuple(layout.keys.types.items())
+    by_all = layout.select is not None  # then the keys alone do not tell what is a record
     for position, record in enumerate(records):
         if _change_kind(record, position) != "INSERT":
             continue
@@ -73,12 +78,15 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
         number = change.get("SequenceNumber") if isinstance(change, dict) else None
         if not isinstance(change, dict) or not isinstance(number, str) or not _is_number(number):
             raise InvalidRecord(f"Records[{position}]", "is not a record of a DynamoDB stream.")
-        if not _sort_key(change.get("Keys") or {}, layout).startswith(layout.prefix):
+        keys = change.get("Keys") or {}
+        if not _are_keys(keys, types):
+            raise _other_keys(keys, layout)
+        if not by_all and not is_record(keys, layout):
             continue
         image = _image(change, position)
-        if state_of(image) != PENDING:
+        if (by_all and not is_record(image, layout)) or state_of(image, layout) != PENDING:
             continue
-        if (regions := _foreign(image, record)) is not None:
+        if (regions := _foreign(image, record, layout)) is not None:
             elsewhere[regions] += 1
             continue
         if record.get("eventSourceARN") != arn:
@@ -114,9 +122,16 @@ def _image(change: Mapping[str, Any], position: int) -> WireItem:
     image = change.get("NewImage")
     if not image:
         raise ImageMissing(change.get("StreamViewType", "not NEW_IMAGE"))
-    if not isinstance(image, dict) or not all(isinstance(v, dict) and len(v) == 1 for v in image.values()):
+    if not isinstance(image, dict) or not _is_item(image):
         raise InvalidRecord(f"Records[{position}]", "has a NewImage that is no item in DynamoDB's form.")
+    if not change["Keys"].items() <= image.items():
+        raise InvalidRecord(f"Records[{position}]", "has a NewImage with other key attributes than its Keys.")
     return image
+
+
+def _is_item(image: Mapping[str, Any]) -> bool:
+    """Whether all values are dicts of one member; every record comes by here, so no loop of Python's."""
+    return set(map(type, image.values())) == {dict} and set(map(len, image.values())) == {1}
 
 
 def _by_number(chosen: tuple[int, Selected]) -> int:
@@ -127,23 +142,45 @@ def _is_number(number: str) -> bool:
     return number.isascii() and number.isdigit()
 
 
-def _sort_key(keys: Mapping[str, Any], layout: Layout) -> str:
+def _are_keys(keys: Any, types: Sequence[tuple[str, str]]) -> bool:
+    """Whether these are key attributes of those names and types."""
+    if not isinstance(keys, dict) or len(keys) != len(types):
+        return False
+    for name, kind in types:
+        value = keys.get(name)
+        content = value.get(kind) if isinstance(value, dict) else None
+        if content is None or not (isinstance(content, str) if kind == "S" else _has_text(value)):
+            return False
+    return True
+
+
+def _has_text(value: Any) -> bool:
     try:
-        partition, sort_key = keys[layout.pk]["S"], keys[layout.sk]["S"]
-    except (KeyError, TypeError):
-        partition, sort_key = None, None
-    if not isinstance(partition, str) or not isinstance(sort_key, str):
-        raise ConfigurationError(
-            f"the stream's table has the key attributes {sorted(map(str, keys))}, the layout says {layout.pk!r} and "
-            f"{layout.sk!r}, both text. Give the relay the writer's Layout(pk=..., sk=...)."
-        )
-    return sort_key
+        return bool(key_text(value))
+    except (TypeError, ValueError):
+        return False
 
 
-def _foreign(image: WireItem, record: Mapping[str, Any]) -> tuple[str, str] | None:
+def _other_keys(keys: Any, layout: Layout) -> ConfigurationError:
+    return ConfigurationError(
+        f"the stream's table has the key attributes {_described(keys)}, the layout says {_described(layout.keys.types)}"
+        ". Give the relay the writer's Layout(pk=..., sk=..., pk_type=..., sk_type=...)."
+    )
+
+
+def _described(keys: Any) -> str:
+    """Return names and types of key attributes, never values."""
+    kinds = {
+        str(name): "/".join(map(str, kind)) if isinstance(kind, (str, dict)) else "?"
+        for name, kind in (keys.items() if isinstance(keys, dict) else ())
+    }
+    return ", ".join(f"{name!r} ({kind})" for name, kind in sorted(kinds.items())) or "none"
+
+
+def _foreign(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tuple[str, str] | None:
     """Return the Region that a record was written in, and the stream's, when they differ."""
     if schema.SCHEMA not in image:
         return None
-    written_in = image.get(schema.REGION, {}).get("S")
+    written_in = image.get(layout.column(schema.REGION), {}).get("S")
     here = record.get("awsRegion")
     return (str(written_in), str(here)) if written_in and here and written_in != here else None

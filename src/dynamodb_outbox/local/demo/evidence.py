@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.record.place import carrier
 from dynamodb_outbox.local.demo.names import LAYOUT
 
 if TYPE_CHECKING:
@@ -118,12 +119,13 @@ def stored(items: Iterable[Item]) -> list[Stored]:
     """Return every event in the outbox records of a table, as schema 1 has them."""
     found: list[Stored] = []
     for item in items:
-        if not item[LAYOUT.sk].startswith(LAYOUT.prefix):
+        carried = item[carrier(LAYOUT)]
+        if not carried.startswith(LAYOUT.prefix):
             continue
         if "events" in item:
             events = [(event["id"], event["data"]) for event in json.loads(item["events"])]
         else:
-            events = [(item[LAYOUT.sk][len(LAYOUT.prefix) :], _object(item.get("payload")))]
+            events = [(carried[len(LAYOUT.prefix) :], _object(item.get("payload")))]
         for one, data in events:
             found.append(Stored(one, _text(data.get("name")), item.get("state"), int(item.get("at", 0))))
     return found

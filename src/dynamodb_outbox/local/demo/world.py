@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
 from dynamodb_outbox.local.demo.children import Child, first_line
@@ -47,10 +48,7 @@ _LOOK_S = 0.05
 _VISIBILITY_S = 6
 _CONSUMER_TIMEOUT_MS = 5_000
 _BATCH = 50
-_FILTER = {
-    "eventName": ["INSERT"],
-    "dynamodb": {"NewImage": {LAYOUT.sk: {"S": [{"prefix": LAYOUT.prefix}]}}},
-}
+_FILTER = stream_filter(LAYOUT)
 
 
 class DemoFailed(OutboxError):

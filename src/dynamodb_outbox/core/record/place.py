@@ -1,0 +1,195 @@
+"""Where a record lives, and how it is told from other items: what a layout says, as functions.
+
+One key attribute *carries* a record's prefix and id: the sort key, or the partition key of a table without one. Where
+there is a sort key, the partition is the ordering key's own, or with `own_partition` the prefix and the ordering key.
+
+    keys of the table    own_partition   partition key     sort key
+    pk, sk               False           <key>             <prefix><id>
+    pk, sk               True            <prefix><key>     <prefix><id>
+    pk alone             -               <prefix><id>
+
+A partition key of type N or B has no room for text, so `<key>` stands there as the number or the bytes that it names:
+an ordering key is always text, numbers in plain decimal digits and bytes in base64.
+
+Guards live in the records' table under `<guard prefix><hash>`, with a sort key that is always the same.
+
+Hand-written records may have other keys; then `Layout(select=)` tells them from other items.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.limits import NUMBER_DIGITS, NUMBER_LARGEST_EXPONENT, NUMBER_SMALLEST_EXPONENT
+from dynamodb_outbox.core.record import schema
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.core.values import AttributeValue, WireItem
+    from dynamodb_outbox.keys import Keys, KeyType
+    from dynamodb_outbox.layout import Layout
+
+__all__ = [
+    "carried_id",
+    "carrier",
+    "guard_keys",
+    "is_record",
+    "is_wanted",
+    "key_text",
+    "key_value",
+    "keys_of",
+    "native",
+    "partition_of",
+    "record_keys",
+    "reserved_prefix",
+    "stream_filter",
+]
+
+
+def carrier(layout: Layout) -> str:
+    """Return the name of the key attribute that carries a record's prefix and id."""
+    return layout.pk if layout.sk is None else layout.sk
+
+
+def record_keys(layout: Layout, key: str, record_id: str) -> dict[str, AttributeValue]:
+    """Return the key attributes of a record. Raises ValueError for a key that the partition key's type cannot hold."""
+    marked: AttributeValue = {"S": layout.prefix + record_id}
+    if layout.sk is None:
+        return {layout.pk: marked}
+    return {layout.pk: partition_of(layout, key), layout.sk: marked}
+
+
+def partition_of(layout: Layout, key: str) -> AttributeValue:
+    """Return the partition key of the records of an ordering key, in a table with a sort key. Raises ValueError."""
+    if layout.own_partition:
+        return {"S": layout.prefix + key}
+    return key_value(key, layout.pk_type)
+
+
+def guard_keys(layout: Layout, partition: str) -> dict[str, AttributeValue]:
+    """Return the key attributes of a guard or an inbox record under a partition key of its own."""
+    keys: dict[str, AttributeValue] = {layout.pk: {"S": partition}}
+    return keys if layout.sk is None else {**keys, layout.sk: {"S": schema.GUARD_SORT_KEY}}
+
+
+def keys_of(item: WireItem, keys: Keys) -> dict[str, AttributeValue]:
+    """Return the key attributes of an item, as the API takes them: bytes, where Lambda's stream records have base64."""
+    return {name: native(item[name]) for name in keys.types}
+
+
+def native(value: AttributeValue) -> AttributeValue:
+    """Return a value as the API takes it: a stream record in JSON carries binary as base64 text."""
+    ((kind, content),) = value.items()
+    if kind == "B":
+        return {kind: _bytes(content)}
+    if kind == "BS":
+        return {kind: [_bytes(member) for member in content]}
+    if kind == "L":
+        return {kind: [native(member) for member in content]}
+    if kind == "M":
+        return {kind: {name: native(member) for name, member in content.items()}}
+    return value
+
+
+def key_text(value: AttributeValue) -> str:
+    """Return the value of a key attribute as text: a number in plain digits, bytes in base64.
+
+    Equal values have equal texts, however their numbers are written. Raises ValueError for what is no key.
+    """
+    text = value.get("S")
+    if isinstance(text, str):
+        return text
+    ((kind, content),) = value.items()
+    if kind == "N":
+        return _digits(content)
+    if kind == "B":
+        return content if isinstance(content, str) else base64.b64encode(content).decode("ascii")
+    raise ValueError(f"a value of type {kind} is no key")
+
+
+def key_value(text: str, kind: KeyType) -> AttributeValue:
+    """Return the key that `key_text` names. Raises ValueError, with what is wrong, for a text that names none."""
+    if kind == "S":
+        return {"S": text}
+    if kind == "N":
+        if (plain := _digits(text)) != text:
+            raise ValueError(f"the number is written {plain!r} in plain digits")
+        return {"N": text}
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("it is not base64") from None
+    if not content or base64.b64encode(content).decode("ascii") != text:
+        raise ValueError("it is not the base64 of any bytes")
+    return {"B": content}
+
+
+def is_record(item: WireItem, layout: Layout) -> bool:
+    """Whether an item, or its key attributes where no `select` says otherwise, is that of a record."""
+    if layout.select is None:
+        return _begins(item.get(carrier(layout)), layout.prefix)
+    if any(_begins(item.get(layout.pk), prefix) for prefix in (layout.guard_prefix, layout.inbox_prefix)):
+        return False
+    return all(is_wanted(item.get(name), wanted) for name, wanted in layout.select.items())
+
+
+def carried_id(item: WireItem, layout: Layout) -> str | None:
+    """Return what follows the prefix in the key attribute that carries it; None where that does not begin with it."""
+    text = item[carrier(layout)].get("S")
+    return text[len(layout.prefix) :] if isinstance(text, str) and text.startswith(layout.prefix) else None
+
+
+def reserved_prefix(keys: WireItem, layout: Layout) -> str | None:
+    """Return the prefix by which the keys of an item would be taken for those of the library's own, None for none."""
+    carried = [(carrier(layout), layout.prefix), (layout.pk, layout.guard_prefix), (layout.pk, layout.inbox_prefix)]
+    if layout.own_partition:
+        carried.append((layout.pk, layout.prefix))
+    return next((prefix for name, prefix in carried if _begins(keys.get(name), prefix)), None)
+
+
+def stream_filter(layout: Layout) -> dict[str, Any]:
+    """Return the pattern of an event source mapping that lets inserted records through, and little else.
+
+    It passes guards too where `select` does not tell them apart; `is_record` does.
+    """
+    wanted = {carrier(layout): {"prefix": layout.prefix}} if layout.select is None else layout.select
+    pattern: dict[str, Any] = {"eventName": ["INSERT"]}
+    if wanted:
+        pattern["dynamodb"] = {"NewImage": {name: {"S": [value]} for name, value in wanted.items()}}
+    return pattern
+
+
+def _begins(value: Mapping[str, Any] | None, prefix: str) -> bool:
+    text = None if value is None else value.get("S")
+    return isinstance(text, str) and text.startswith(prefix)
+
+
+def is_wanted(value: Mapping[str, Any] | None, wanted: str | Mapping[str, str]) -> bool:
+    """Whether an attribute is as `select` asks of it."""
+    if isinstance(wanted, Mapping):
+        return _begins(value, wanted["prefix"])
+    return value is not None and value.get("S") == wanted
+
+
+def _digits(number: str) -> str:
+    """Return a number in plain digits, without zeros that say nothing. Raises ValueError for what is no number."""
+    try:
+        value = Decimal(number)
+    except (InvalidOperation, TypeError):
+        raise ValueError("it is no number") from None
+    if not value.is_finite():
+        raise ValueError("it is no number")
+    if not value:
+        return "0"
+    digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+    if len(digits) > NUMBER_DIGITS or not NUMBER_SMALLEST_EXPONENT <= value.adjusted() <= NUMBER_LARGEST_EXPONENT:
+        raise ValueError(f"it is a number of more than {NUMBER_DIGITS} digits, or outside 1E-130 to 9.99E+125")
+    plain = format(value, "f")
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return base64.b64decode(content) if isinstance(content, str) else content

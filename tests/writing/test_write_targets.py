@@ -1,0 +1,313 @@
+"""The keys of items: what a table of some schema takes, which two keys are one, and what is the library's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from boto3.dynamodb.types import Binary
+from hypothesis import given
+from hypothesis import strategies as st
+from write_scripted import World
+
+from dynamodb_outbox import Keys, Layout
+from dynamodb_outbox.core.commit.keying import checked_key
+from dynamodb_outbox.core.commit.targets import Tables, target_of
+from dynamodb_outbox.core.record.place import key_value
+from dynamodb_outbox.errors import (
+    AmbiguousKey,
+    DuplicateAction,
+    InvalidAction,
+    InvalidEvent,
+    InvalidValue,
+    LimitExceeded,
+    ReservedName,
+)
+
+KINDS: dict[str, Keys] = {
+    "plain": Keys("id", None),
+    "numbers": Keys("n", None, "N"),
+    "bytes": Keys("b", None, "B"),
+    "mixed": Keys("b", "n", "B", "N"),
+}
+TABLES = Tables("shop", "shop", Layout(), KINDS)
+NUMBERED = Layout(pk_type="N")
+BINARY = Layout(pk_type="B")
+OWN = Layout(own_partition=True)
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "wire", "texts"),
+    [
+        ("shop", {"pk": "A", "sk": "B"}, {"pk": {"S": "A"}, "sk": {"S": "B"}}, ("A", "B")),
+        ("plain", {"id": "A"}, {"id": {"S": "A"}}, ("A", "")),
+        ("numbers", {"n": 5}, {"n": {"N": "5"}}, ("5", "")),
+        ("numbers", {"n": Decimal("-1.50")}, {"n": {"N": "-1.50"}}, ("-1.5", "")),
+        ("numbers", {"n": Decimal("1E+3")}, {"n": {"N": "1E+3"}}, ("1000", "")),
+        ("numbers", {"n": 0}, {"n": {"N": "0"}}, ("0", "")),
+        ("bytes", {"b": b"\x00\xff"}, {"b": {"B": b"\x00\xff"}}, ("AP8=", "")),
+        ("bytes", {"b": bytearray(b"a")}, {"b": {"B": b"a"}}, ("YQ==", "")),
+        ("bytes", {"b": memoryview(b"a")}, {"b": {"B": b"a"}}, ("YQ==", "")),
+        ("bytes", {"b": Binary(b"a")}, {"b": {"B": b"a"}}, ("YQ==", "")),
+        ("mixed", {"n": 1, "b": b"a"}, {"b": {"B": b"a"}, "n": {"N": "1"}}, ("YQ==", "1")),
+    ],
+)
+def test_keys_of_every_type(table: str, key: Any, wire: Any, texts: tuple[str, str]) -> None:
+    """Text, numbers and bytes, with a sort key and without one: the wire form, and the texts that stand for it."""
+    target = target_of("put", table, key, TABLES)
+    assert (target.key, list(target.key)) == (wire, list(wire))
+    assert target.place == (table, *texts)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "said"),
+    [
+        ("plain", {"pk": "A"}, "'id' is missing; text that is not empty"),
+        ("plain", {"id": 1}, "'id' is 1; text"),
+        ("numbers", {"n": "1"}, "'n' is '1'; a number (int or Decimal)"),
+        ("numbers", {"n": True}, "'n' is True; a number"),
+        ("numbers", {"n": None}, "'n' is None; a number"),
+        ("numbers", {"n": [1]}, "'n' is [1]; a number"),
+        ("bytes", {"b": "YQ=="}, "'b' is 'YQ=='; bytes"),
+        ("bytes", {"b": b""}, "'b' is b''; bytes that are not empty"),
+        ("mixed", {"b": b"a"}, "'n' is missing; a number"),
+        ("plain", 5, "a dict with 'id' is needed"),
+    ],
+)
+def test_a_key_of_another_type_is_refused(table: str, key: Any, said: str) -> None:
+    """By name, with what was there and what the table takes."""
+    with pytest.raises(InvalidAction) as caught:
+        target_of("delete", table, key, TABLES)
+    assert said in caught.value.reason
+    assert "tables=" not in caught.value.reason
+
+
+def test_where_nobody_said_which_keys_a_table_has_the_error_says_how() -> None:
+    """A table that is not named has the layout's keys; one with others shows it by the first action that fails."""
+    with pytest.raises(InvalidAction, match=r"tables=\{'stock': Keys\(\.\.\.\)\}"):
+        target_of("put", "stock", {"sku": "1"}, TABLES)
+    with pytest.raises(InvalidAction, match=r"tables=\{'stock'"):
+        target_of("delete", "stock", {"pk": "1", "sk": "2", "sku": "3"}, TABLES, exactly=True)
+    with pytest.raises(InvalidAction) as caught:
+        target_of("put", None, {"sku": "1"}, TABLES)
+    assert "tables=" not in caught.value.reason
+
+
+def test_a_key_has_nothing_else_in_it() -> None:
+    """Nor has one of a table without a sort key."""
+    with pytest.raises(InvalidAction, match="has sk too; only 'id' belongs there"):
+        target_of("delete", "plain", {"id": "A", "sk": "B"}, TABLES, exactly=True)
+
+
+@pytest.mark.parametrize("number", [Decimal("NaN"), Decimal("1E+126"), Decimal("1E-131"), 10**38 + 1, 1.5])
+def test_numbers_that_dynamodb_has_no_room_for(number: Any) -> None:
+    """The rules of values hold for keys too, the advice on floats among them."""
+    with pytest.raises(InvalidValue, match=r"^n: "):
+        target_of("put", "numbers", {"n": number}, TABLES)
+
+
+def test_keys_have_a_longest_length_in_bytes() -> None:
+    """2,048 bytes in a partition key and 1,024 in a sort key, of text and of bytes alike."""
+    tables = Tables("shop", "shop", Layout(), {"b": Keys("p", "s", "B", "B"), "t": Keys("p", "s")})
+    for table, unit in (("b", b"x"), ("t", "x")):
+        target_of("put", table, {"p": unit * 2048, "s": unit * 1024}, tables)
+        for p, s, limit in ((2049, 1, 2048), (1, 1025, 1024)):
+            with pytest.raises(LimitExceeded) as caught:
+                target_of("put", table, {"p": unit * p, "s": unit * s}, tables)
+            assert (caught.value.size, caught.value.limit) == (limit + 1, limit)
+
+
+# --- one item ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [1, Decimal(1), Decimal("1.0"), Decimal("1E0"), Decimal("0.1E+1")])
+def test_two_ways_to_write_a_number_are_one_item(again: Any) -> None:
+    """DynamoDB takes one action an item, and would refuse the transaction without saying which two."""
+    tx = World(layout=NUMBERED).outbox.transaction()
+    tx.put({"pk": 1, "sk": "META"}, if_absent=True)
+    with pytest.raises(DuplicateAction):
+        tx.update({"pk": again, "sk": "META"}, set={"n": 1})
+    tx.update({"pk": again + 1, "sk": "META"}, set={"n": 1})
+
+
+def test_the_same_texts_in_two_tables_are_two_items() -> None:
+    """And bytes are told by what they are, not by how they were given."""
+    tx = World(layout=BINARY, tables={"t": Keys("pk", "sk")}).outbox.transaction()
+    tx.put({"pk": b"a", "sk": "META"}, if_absent=True)
+    tx.put({"pk": "YQ==", "sk": "META"}, if_absent=True, table="t")
+    with pytest.raises(DuplicateAction):
+        tx.delete({"pk": bytearray(b"a"), "sk": "META"})
+
+
+numbers = st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1000, max_value=1000)
+
+
+@given(numbers, numbers)
+def test_numbers_have_one_text_each(one: Decimal, other: Decimal) -> None:
+    """Two keys are one item exactly when they are equal."""
+    texts = [target_of("put", "numbers", {"n": number}, TABLES).pk for number in (one, other)]
+    assert (texts[0] == texts[1]) == (one == other)
+    assert Decimal(texts[0]) == one
+
+
+def test_keys_of_the_tables_schema_are_protected() -> None:
+    """An update cannot change a key attribute by the name that it has in its own table; another table's is free."""
+    tx = World(tables=KINDS).outbox.transaction()
+    with pytest.raises(InvalidAction, match="'id' cannot be changed"):
+        tx.update({"id": "A"}, set={"id": "B"}, table="plain")
+    tx.update({"id": "A"}, set={"pk": "B"}, table="plain")
+    with pytest.raises(InvalidAction, match="'sk' cannot be changed"):
+        tx.update({"pk": "A", "sk": "B"}, remove=["sk"])
+
+
+def test_conditions_are_about_the_tables_own_key() -> None:
+    """Absence is told by the partition key of the item's table."""
+    world = World(tables=KINDS)
+    with world.outbox.transaction() as tx:
+        tx.put({"n": 1}, if_absent=True, table="numbers")
+        tx.check({"b": b"a", "n": 1}, if_exists=True, table="mixed")
+    put, check = world.sent()
+    assert put["Put"]["ExpressionAttributeNames"] == {"#ob_pk": "n"}
+    assert check["ConditionCheck"]["ExpressionAttributeNames"] == {"#ob_pk": "b"}
+    assert check["ConditionCheck"]["Key"] == {"b": {"B": b"a"}, "n": {"N": "1"}}
+
+
+# --- the library's own ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "prefix"),
+    [
+        (Layout(), {"pk": "A", "sk": "OUTBOX#1"}, "OUTBOX#"),
+        (Layout(), {"pk": "INBOX#1", "sk": "A"}, "INBOX#"),
+        (OWN, {"pk": "OUTBOX#1", "sk": "A"}, "OUTBOX#"),
+        (Layout(own_partition=True, sk=None), {"pk": "OUTBOX#1"}, "OUTBOX#"),
+        (Layout(own_partition=True, sk=None), {"pk": "IDEMP#1"}, "IDEMP#"),
+        (NUMBERED, {"pk": 1, "sk": "OUTBOX#1"}, "OUTBOX#"),
+    ],
+)
+def test_own_prefixes_are_refused_in_the_table_of_records(layout: Layout, key: Any, prefix: str) -> None:
+    """By the attribute that carries them in that layout, in that table and in no other."""
+    tables = Tables("records", "shop", layout)
+    with pytest.raises(ReservedName) as caught:
+        target_of("put", "records", key, tables)
+    assert caught.value.prefix == prefix
+    target_of("put", "shop", key, tables)
+
+
+# --- ordering keys ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "said"),
+    [
+        (NUMBERED, "abc", "no number"),
+        (NUMBERED, "1.0", "plain digits"),
+        (NUMBERED, "1E+3", "plain digits"),
+        (NUMBERED, "1E+999999999", "range"),
+        (NUMBERED, "NaN", "not a number"),
+        (NUMBERED, "1" * 39, "39 significant digits"),
+        (NUMBERED, " 1", "plain digits"),
+        (NUMBERED, "", "not empty"),
+        (NUMBERED, 1, "text"),
+        (BINARY, "a", "base64"),
+        (BINARY, "YR==", "base64"),
+        (BINARY, "é", "base64"),
+        (BINARY, "A" * 2732, "2,049 bytes"),
+        (OWN, "x" * 2042, "2,042 bytes of UTF-8; 2,041"),
+        (Layout(own_partition=True, sk=None), "x" * 2049, "2,048"),
+        (Layout(), "IDEMP#1", "library's own"),
+    ],
+)
+def test_a_key_that_no_record_can_have(layout: Layout, key: Any, said: str) -> None:
+    """Refused where it is given, with the form that it needs."""
+    outbox = World(layout=layout).outbox
+    for give in (outbox.transaction().emit, outbox.event):
+        with pytest.raises(InvalidEvent) as caught:
+            give("t", {}, key=key)
+        assert caught.value.field == "key"
+        assert said in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("layout", "key"),
+    [
+        (NUMBERED, "42"),
+        (NUMBERED, "-0.5"),
+        (NUMBERED, "1" + "0" * 125),
+        (NUMBERED, "0"),
+        (BINARY, "A" * 2730 + "A="),
+        (OWN, "x" * 2041),
+        (OWN, "IDEMP#1"),
+        (Layout(own_partition=True, sk=None), "x" * 2048),
+        (Layout(placement="table", sk=None), "IDEMP#1"),
+    ],
+)
+def test_keys_up_to_the_limit(layout: Layout, key: str) -> None:
+    """What has room is taken as it is, and its record can be built."""
+    tables = None if layout.placement == "item" else "records"
+    world = World(layout=layout, outbox_table=tables)
+    (member,) = world.outbox.records([world.outbox.event("t", {}, key=key)])
+    assert member["Put"]["Item"]["key"] == {"S": key}
+
+
+@given(st.text(max_size=8) | st.decimals().map(str), st.sampled_from([NUMBERED, BINARY]))
+def test_a_key_that_passes_names_one_value(key: str, layout: Layout) -> None:
+    """Whatever text is given: refused as an event, or the text of exactly one key."""
+    try:
+        checked = checked_key(key, layout, lambda reason: InvalidEvent("key", reason))
+    except InvalidEvent:
+        return
+    assert checked == key
+    assert key_value(key, layout.pk_type)
+
+
+def test_a_partition_that_cannot_be_a_key() -> None:
+    """Where the partition that was written has no place among the records, the error says what to give instead."""
+    for layout, item, said in (
+        (NUMBERED, {"id": "A"}, "'A'"),
+        (OWN, {"id": "x" * 2042}, "2,041"),
+        (Layout(), {"id": "IDEMP#1"}, "'IDEMP#'"),
+    ):
+        tx = World(layout=layout, tables=KINDS).outbox.transaction()
+        tx.put(item, if_absent=True, table="plain")
+        tx.emit("t", {})
+        with pytest.raises(InvalidEvent) as caught:
+            tx.commit()
+        assert said in str(caught.value)
+        assert "emit(..., key=...)" in str(caught.value)
+
+
+def test_the_partition_written_is_named_by_its_text() -> None:
+    """An event of a number has its plain digits for a key; of two partitions the error names both as texts."""
+    world = World(layout=NUMBERED)
+    with world.outbox.transaction() as tx:
+        tx.put({"pk": Decimal("4.20E1"), "sk": "A"}, if_absent=True)
+        tx.emit("t", {})
+    record = world.sent()[1]["Put"]["Item"]
+    assert (record["pk"], record["key"]) == ({"N": "42"}, {"S": "42"})
+    tx = World(layout=BINARY, tables=KINDS).outbox.transaction()
+    tx.put({"pk": b"a", "sk": "A"}, if_absent=True)
+    tx.put({"n": 7}, if_absent=True, table="numbers")
+    tx.emit("t", {})
+    with pytest.raises(AmbiguousKey) as ambiguous:
+        tx.commit()
+    assert ambiguous.value.partitions == ("YQ==", "7")
+
+
+def test_a_partition_of_a_number_and_one_of_its_digits_are_one_key() -> None:
+    """An ordering key is text: what has the same text is ordered together, in whatever table it is."""
+    layout = replace(NUMBERED, version="version")
+    world = World(layout=layout, tables=KINDS)
+    with world.outbox.transaction() as tx:
+        tx.put({"pk": 42, "sk": "A"}, overwrite=True)
+        tx.put({"id": "42"}, if_absent=True, table="plain")
+        event = tx.emit("t", {})
+    record = world.sent()[2]["Put"]["Item"]
+    assert record["id"] == {"S": event.id}
+    assert record["subject"] == {"S": "plain/42/"}
