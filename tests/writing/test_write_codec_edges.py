@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import sys
+import time
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,16 +18,18 @@ from write_world import some_event
 
 from dynamodb_outbox.core.codec.claim import ClaimRule, verified
 from dynamodb_outbox.core.codec.compression import CompressionFault, compress, decompress
-from dynamodb_outbox.core.codec.envelope import attribute_fault, raw, source_fault
-from dynamodb_outbox.core.codec.payload import dump_payload, rewrite_json
+from dynamodb_outbox.core.codec.envelope import attribute_fault, cloudevent, parse_rfc3339, raw, rfc3339, source_fault
+from dynamodb_outbox.core.codec.payload import PAYLOAD_LEVELS, dump_payload, rewrite_json
 from dynamodb_outbox.core.codec.size import entry_bytes
 from dynamodb_outbox.core.codec.values import serialize, serialize_item
+from dynamodb_outbox.core.commit.events import new_event
 from dynamodb_outbox.core.limits import EVENTBRIDGE
 from dynamodb_outbox.errors import InvalidEvent, InvalidValue, PayloadAltered, PayloadError, PayloadUnavailable
 from dynamodb_outbox.event import DataRef
+from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Shout(str):
@@ -270,3 +276,100 @@ def test_a_fault_reads_after_the_contents_name(content: bytes, encoding: str, te
     with pytest.raises(CompressionFault) as caught:
         decompress(content, encoding, 1_000)
     assert str(caught.value) == text
+
+
+# --- depth ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deep_stack() -> Iterator[None]:
+    """Room for 200 levels, however many calls a level takes."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("deep_stack")
+@pytest.mark.parametrize("wrap", [lambda one: [one], lambda one: {"a": one}, lambda one: (one,)])
+@pytest.mark.parametrize("inner", [1, Decimal("1.5"), "x"])
+def test_the_deepest_data_is_written_and_one_level_more_is_not(wrap: Callable[[object], object], inner: object) -> None:
+    """200 levels of any container; the error has the path of the first that is too deep."""
+    deep = inner
+    for _ in range(PAYLOAD_LEVELS):
+        deep = wrap(deep)
+    assert dump_payload(deep).count("1" if isinstance(inner, (int, Decimal)) else "x") == 1
+    path, reason = refused(lambda: dump_payload(wrap(deep)))
+    assert reason == "nested more than 200 levels deep."
+    assert path == "data" + (".a" if isinstance(wrap(1), dict) else "[0]") * PAYLOAD_LEVELS
+
+
+class Nested(Enum):
+    """Enums whose values are looked into."""
+
+    LIST = ("x", 1.5)
+    WIDE = 2**63
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "said"),
+    [
+        ({"a": Nested.LIST}, "data.a[1]", "use Decimal('1.1'), text, or an int of the smallest unit."),
+        ({"a": [Nested.WIDE]}, "data.a[0]", "use text."),
+        ({"a": MappingProxyType({"b": {1, 2}})}, "data.a.b", "a set has no order; use sorted(value)."),
+        ({"a": (1, object())}, "data.a[1]", "a value of type object cannot be published: convert it first."),
+        ({"a": {Level.HIGH: 1}}, "data.a", "has the name <Level.HIGH: 3> of type Level; names must be str."),
+    ],
+)
+def test_a_container_of_another_class_is_looked_into(data: object, path: str, said: str) -> None:
+    """The path goes on inside of tuples, other mappings and the values of an Enum."""
+    found, reason = refused(lambda: dump_payload(data))
+    assert found == path
+    assert reason.endswith(said)
+
+
+def test_a_mapping_of_another_class_is_written() -> None:
+    """As an object, in its order."""
+    assert dump_payload({"m": MappingProxyType({"b": True, "a": None})}) == '{"m":{"b":true,"a":null}}'
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the machine's own zone be that of Tokyo."""
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+def test_the_machines_own_zone_does_not_matter() -> None:
+    """Times are written and read in UTC, wherever that is done."""
+    moment = datetime(2026, 1, 31, 14, 0, 0, 100_000, timezone(timedelta(hours=2)))
+    assert rfc3339(moment) == "2026-01-31T12:00:00.100000Z"
+    for text in ("2026-01-31T14:00:00.1+02:00", "2026-01-31T12:00:00.100000Z", "2026-01-31T12:00:00.1Z"):
+        read = parse_rfc3339(text)
+        assert (read, read.utcoffset()) == (moment, timedelta(0))
+        assert rfc3339(read) == "2026-01-31T12:00:00.100000Z"
+    event = new_event("t", 1, id="1", source="s", time=moment, key=None, subject=None, attributes=None, layout=Layout())
+    assert (event.time, event.time.utcoffset()) == (moment, timedelta(0))
+
+
+def test_a_time_without_a_zone_is_told_as_the_time() -> None:
+    """By the name of the field."""
+    with pytest.raises(InvalidEvent) as caught:
+        rfc3339(datetime(2026, 1, 1))  # noqa: DTZ001 -- the point of the test
+    assert caught.value.field == "time"
+    assert caught.value.reason == "has no time zone; use datetime.now(timezone.utc)."
+
+
+def test_an_envelope_names_what_it_refuses() -> None:
+    """An attribute that would forge a field of it."""
+    with pytest.raises(InvalidEvent) as caught:
+        cloudevent(some_event(attributes={"id": "2"}))
+    assert caught.value.field == "attributes"
+    assert caught.value.reason == "has the name 'id', which belongs to the envelope itself."
