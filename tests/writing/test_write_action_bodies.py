@@ -155,7 +155,8 @@ def test_a_check_as_a_whole() -> None:
             lambda: put(TARGET, KEY | {"kind": "event"}, Requirement(if_exists=True), SELECT),
             (
                 "by Layout(select={'kind': 'event'}) this item would be taken for an outbox record, and published. "
-                "Give it other values there, keep it in another table, or tell records by something that only they have."
+                "Give it other values there, keep it in another table, or tell records by something that only they "
+                "have."
             ),
         ),
         (
