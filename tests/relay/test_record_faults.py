@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dynamodb_outbox.core.record.decode import decode, ordering_key
+from dynamodb_outbox.core.record.decode import decode, ordering_key, record_id
 from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.layout import Layout
 
@@ -115,6 +115,25 @@ def test_a_reference_beside_data_is_not_looked_at() -> None:
     both = PLAIN | several(ELEMENT | {"dataref": "s3://b/k", "datasha256": "x"})
     (event,) = decode(both, Layout(), source="shop").events
     assert (event.dataref, event.payload) == (None, "1")
+
+
+@pytest.mark.parametrize("more", [{}, {"enc": {"S": "gzip"}}])
+def test_a_record_without_data_is_a_fault_of_it(more: dict[str, Any]) -> None:
+    """No payload, and nothing that stands for one: told like any other fault."""
+    image = {name: value for name, value in PLAIN.items() if name != "payload"} | more
+    with pytest.raises(InvalidRecord, match="attribute 'payload' is missing") as caught:
+        decode(image, Layout(), source="shop")
+    assert caught.value.where == "ORDER#1/OUTBOX#1"
+
+
+def test_an_id_is_text() -> None:
+    """Where the keys carry none, and the attribute holds something else, there is none."""
+    layout = Layout(select={"kind": "event"})
+    image: dict[str, Any] = PLAIN | {"sk": {"S": "5"}}
+    assert record_id(image | {"id": {"S": "7"}}, layout) == "7"
+    for other in ({"S": ""}, {"S": 7}, {"N": "7"}):
+        assert record_id(image | {"id": other}, layout) is None
+    assert record_id(PLAIN | {"sk": {"S": "OUTBOX#"}}, layout) is None
 
 
 def test_the_key_of_what_cannot_be_read() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.record.place import key_text, key_value
 from dynamodb_outbox.core.record.schema import apart_texts, hashed_apart
 from dynamodb_outbox.core.record.states import moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
@@ -275,3 +276,20 @@ def test_what_stands_apart_has_a_key_that_fits() -> None:
     assert hashed == "OUTBOX#454ccab1def5d0422d04debfcb246bd9257013c3779518e6b08c1a7087f8c381#parked"
     assert apart_texts("OUTBOX#é", "OUTBOX#", 16) == ("OUTBOX#é#parked", hashed)
     assert apart_texts("OUTBOX#é", "OUTBOX#", 15) == (hashed,)
+
+
+def test_a_record_parked_apart_keeps_within_the_bytes_of_a_sort_key() -> None:
+    """1,024 bytes: what is longer is hashed."""
+    fits: dict[str, Any] = KEY | {"sk": {"S": "OUTBOX#" + "x" * 1010}}
+    assert [len(key["sk"]["S"]) for key in moves.apart_keys(fits, LAYOUT)] == [1024, 78]
+    longer: dict[str, Any] = KEY | {"sk": {"S": "OUTBOX#" + "x" * 1011}}
+    assert [len(key["sk"]["S"]) for key in moves.apart_keys(longer, LAYOUT)] == [78]
+
+
+def test_a_number_of_38_digits_is_a_key() -> None:
+    """One more is none."""
+    most = "1" * 38
+    assert key_value(most, "N") == {"N": most}
+    assert key_text({"N": "0." + most}) == "0." + most
+    with pytest.raises(ValueError, match="more than 38 digits"):
+        key_value(most + "1", "N")

@@ -9,6 +9,7 @@ import pytest
 from dynamodb_outbox.core.commit.actions import Action, check, delete, put, update
 from dynamodb_outbox.core.commit.conditions import Requirement
 from dynamodb_outbox.core.commit.expressions import Expression
+from dynamodb_outbox.core.commit.numbering import Ties, check_dense
 from dynamodb_outbox.core.commit.plan import Draft, check_limits
 from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.core.limits import ITEM_BYTES, ITEM_HEADROOM_BYTES
@@ -83,6 +84,7 @@ def test_an_update_as_a_whole() -> None:
     assert made == Action("Update", TARGET, body, KEY_BYTES + 4 + 2 + 2 + 7, 4, 4, content)
     first = update(TARGET, CHANGES, Requirement(if_absent=True), VERSIONED)
     assert (first.version, first.number) == (1, 1)
+    assert first.body["ExpressionAttributeNames"] == {"#x": "x", "#ob_version": "version", "#ob_pk": "pk"}
     assert update(TARGET, CHANGES, Requirement(if_exists=True), VERSIONED).content is None
     assert update(TARGET, None, Requirement(if_version=3), VERSIONED).body["UpdateExpression"] == (
         "SET #ob_version = :ob_next"
@@ -242,3 +244,25 @@ def test_two_actions_on_one_item_are_told_by_both_names() -> None:
         check(target_of("check", "other", KEY, Tables("shop", "shop", PLAIN)), Requirement(if_exists=True), PLAIN)
     )
     assert len(draft.actions) == 2
+
+
+def test_an_update_cannot_make_a_record_by_its_key() -> None:
+    """Where `select` tells records by a key attribute, the key is enough; an update of what is there makes nothing."""
+    by_key = Layout(select={"sk": {"prefix": "META"}})
+    with pytest.raises(InvalidAction, match="would be taken for an outbox record") as caught:
+        update(TARGET, CHANGES, Requirement(), by_key)
+    assert caught.value.action == LABEL
+    update(TARGET, CHANGES, Requirement(if_exists=True), by_key)
+    update(TARGET, CHANGES, Requirement(), Layout(select={"sk": {"prefix": "OTHER"}}))
+
+
+def test_a_version_without_an_event_is_told_by_its_action() -> None:
+    """Under dense_versions, with what to do."""
+    action = put(TARGET, KEY, Requirement(if_absent=True), DENSE)
+    with pytest.raises(InvalidAction) as caught:
+        check_dense([action], Ties([action], "shop"))
+    reason = (
+        "it writes version 1 and no event tells of it, which Layout(dense_versions=True) promises. Emit an event of "
+        "its partition in the same transaction, and write one versioned item of a partition at a time."
+    )
+    assert (caught.value.action, caught.value.reason) == (LABEL, reason)

@@ -42,6 +42,10 @@ class Shout(str):
         return self.upper()
 
 
+class Large(int):
+    """An int of another class."""
+
+
 class Level(IntEnum):
     """An int that has a name."""
 
@@ -142,14 +146,16 @@ def test_an_int_of_a_subclass_is_written_as_its_number() -> None:
     assert dump_payload([Level.HIGH, Decimal("1.5"), False]) == "[3,1.5,false]"
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, Decimal(2**63), Decimal(-(2**63) - 1)])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, Decimal(2**63), Decimal(-(2**63) - 1), Large(2**63)])
 def test_an_integer_beyond_int64_is_told_with_a_way_out(value: int | Decimal) -> None:
     """One beyond, on either side, as an int or as a Decimal; the bounds themselves pass."""
     assert refused(lambda: dump_payload(value)) == (
         "data",
         "the integer is outside int64, which EventBridge refuses and many readers round; use text.",
     )
-    assert dump_payload([2**63 - 1, -(2**63), Decimal(2**63 - 1)]) == f"[{2**63 - 1},{-(2**63)},{2**63 - 1}]"
+    assert dump_payload([2**63 - 1, -(2**63), Decimal(2**63 - 1), Decimal(-(2**63)), Large(2**63 - 1)]) == (
+        f"[{2**63 - 1},{-(2**63)},{2**63 - 1},{-(2**63)},{2**63 - 1}]"
+    )
 
 
 def test_the_largest_exponent_that_readers_take() -> None:

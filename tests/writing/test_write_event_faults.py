@@ -18,11 +18,14 @@ from dynamodb_outbox.core.commit.events import (
     gather,
     lightened,
     new_event,
+    settled,
 )
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import ids_needed
+from dynamodb_outbox.core.commit.targets import Tables
 from dynamodb_outbox.core.limits import EVENTBRIDGE
 from dynamodb_outbox.errors import EventTooLarge, InvalidEvent, MissingKey
+from dynamodb_outbox.event import DataRef
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
@@ -183,10 +186,17 @@ def test_a_type_has_128_characters_at_most() -> None:
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [{}, {"subject": "é\n" * 50, "sequence": "1" * 40, "attributes": {"abc": '"' * 70}}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"subject": "é\n" * 50, "sequence": "1" * 40, "attributes": {"abc": '"' * 70}},
+        {"payload": "", "dataref": DataRef("s3://b/" + "\x01" * 2_000, "0" * 64)},
+    ],
+)
 def test_the_size_of_an_event_is_held_to_its_limit_exactly(more: dict[str, Any]) -> None:
     """As many bytes as allowed pass, one more does not, and the error has both numbers."""
-    event = by_hand(payload='"' + "é" * 500 + '"', **more)
+    event = by_hand(**{"payload": '"' + "é" * 500 + '"', **more})
     size = size_of(event)
     check_event_size(event, size)
     with pytest.raises(EventTooLarge) as caught:
@@ -242,6 +252,8 @@ def test_the_largest_events_are_made_lighter_first() -> None:
     assert claimed_ones(2_500, 0) == [1, 4]
     assert claimed_ones(1_000_000, 0) == [0, 1, 4]
     assert claimed_ones(0, 5) == [0, 1, 4]
+    most = by_hand(payload='"' + "x" * 2_998 + '"')
+    assert len(lightened([most], RULE, 1, least=0)[1]) == 1
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -269,3 +281,10 @@ def test_an_id_for_the_transaction_and_one_for_each_record_that_may_have_several
 ) -> None:
     """Half of the events, at most, are the second of a key."""
     assert ids_needed([by_hand(id=new_id(i)) for i in range(count)]) == needed
+
+
+def test_an_event_without_a_key_is_told_by_its_type() -> None:
+    """Nothing is written that could give it one."""
+    with pytest.raises(MissingKey) as caught:
+        settled([some_event()], [], Tables("shop", "shop", Layout()))
+    assert caught.value.event_type == "order.placed"

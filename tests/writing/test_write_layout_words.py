@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from write_world import some_event
+from write_world import new_id, some_event
 
 from dynamodb_outbox.core.codec.maps import MapFault, from_map, to_map
 from dynamodb_outbox.core.codec.values import serialize
@@ -16,13 +17,16 @@ from dynamodb_outbox.core.commit.events import settled
 from dynamodb_outbox.core.commit.keying import checked_key
 from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
+from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import moves
+from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.errors import (
     ConfigurationError,
     InvalidAction,
     InvalidEvent,
     InvalidValue,
+    ItemTooLarge,
     LimitExceeded,
     UnconditionalPut,
 )
@@ -132,6 +136,13 @@ def test_a_key_that_does_not_fit_its_table_is_told(table: str, key: Any, action:
     with pytest.raises(InvalidAction) as caught:
         target_of("delete", table, key, TABLES, exactly=True)
     assert (caught.value.action, caught.value.reason) == (action, reason)
+
+
+@pytest.mark.parametrize("value", [object(), None, True, b"1"])
+def test_a_key_of_any_other_type_is_the_actions_fault(value: object) -> None:
+    """Also of one that could not be stored at all."""
+    with pytest.raises(InvalidAction, match=r"the key attribute 'id' is .+; a number \(int or Decimal\) is needed"):
+        target_of("delete", "carts", {"id": value}, TABLES)
 
 
 def test_an_action_without_a_table_is_told_which_to_name() -> None:
@@ -252,6 +263,10 @@ def test_data_that_is_no_object_is_told() -> None:
     )
 
 
+DEEPEST: dict[str, Any] = {"S": "x"}
+NESTED = functools.reduce(lambda inner, _: {"M": {"a": inner}}, range(32), DEEPEST)
+
+
 @pytest.mark.parametrize(
     ("value", "path", "reason"),
     [
@@ -261,6 +276,7 @@ def test_data_that_is_no_object_is_told() -> None:
         ({"M": {"a": {"B": b""}}}, "payload.a", "is binary, for which JSON has no form"),
         ({"M": {"a": {"NS": ["1"]}}}, "payload.a", "is a set, for which JSON has no form"),
         ({"M": {"a": {"X": 1}}}, "payload.a", "is no value of DynamoDB, for which JSON has no form"),
+        (NESTED, "payload" + ".a" * 32, "is nested more than 32 levels deep"),
         ({"M": {"a": {}}}, "payload.a", "is no value of DynamoDB, for which JSON has no form"),
     ],
 )
@@ -287,3 +303,18 @@ def test_parking_leaves_the_time_of_a_record_that_has_one_alone() -> None:
     request = moves.park_there("shop", image, Layout(), Parking("c", "r", 5_000))
     assert "at" not in request["ExpressionAttributeNames"].values()
     assert "id" not in request["ExpressionAttributeNames"].values()
+
+
+def test_a_record_is_compressed_from_256_bytes_on() -> None:
+    """Less is stored as it is; more than a reader unpacks is told with what does not help."""
+    draft = functools.partial(RecordDraft, new_id(0), "K", index=0, count=1)
+    for size, compressed in ((255, False), (256, True)):
+        event = some_event(key="K", payload='"' + "x" * (size - 2) + '"')
+        assert ("enc" in encode_record(draft(events=(event,)), Origin("t", 0, None), Layout(), "gzip")) is compressed
+    event = some_event(key="K", payload='"' + "x" * (DECODED_BYTES - 1) + '"')
+    with pytest.raises(ItemTooLarge) as caught:
+        encode_record(draft(events=(event,)), Origin("t", 0, None), Layout(), "gzip")
+    assert str(caught.value) == (
+        f"payload of an outbox record: {DECODED_BYTES + 1:,} bytes before compression, 1 over the limit of "
+        f"{DECODED_BYTES:,}. Emit less in one transaction: compression saves storage and raises no limit."
+    )
