@@ -142,3 +142,11 @@ def test_the_key_of_what_cannot_be_read() -> None:
     assert ordering_key(PLAIN | {"key": {"N": "1"}}, Layout()) == "ORDER#1"
     assert ordering_key({name: PLAIN[name] for name in PLAIN if name != "key"}, Layout()) == "ORDER#1"
     assert ordering_key(ROW | {"key": {"S": "K"}}, Layout()) == "ORDER#1"
+    assert ordering_key(PLAIN | {"key": {"S": 5}}, Layout()) == "ORDER#1"
+
+
+def test_a_partition_that_begins_like_a_record_is_the_key_all_the_same() -> None:
+    """The prefix is taken off only where partitions are records' own."""
+    row = ROW | {"pk": {"S": "OUTBOX#K"}}
+    assert decode(row, Layout(), source="shop").key == "OUTBOX#K"
+    assert decode(row, Layout(own_partition=True), source="shop").key == "K"

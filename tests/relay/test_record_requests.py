@@ -202,12 +202,12 @@ def test_reading_and_restoring() -> None:
 
 def test_settling_is_one_statement() -> None:
     """Names are quoted; the TTL counts in whole seconds from the time of the settle."""
-    assert moves.settle('s"hop', OURS, LAYOUT, now_ms=1_999) == {
+    assert moves.settle('s"hop', OURS, LAYOUT, now_ms=1_700_000_000_999) == {
         "Statement": 'UPDATE "s""hop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending" '
         'WHERE "pk"=? AND "sk"=? AND "state"=?',
         "Parameters": [
             {"S": "published"},
-            {"N": str(1 + 7 * 24 * 60 * 60)},
+            {"N": str(1_700_000_000 + 7 * 24 * 60 * 60)},
             {"S": "ORDER#1"},
             {"S": "OUTBOX#1"},
             {"S": "pending"},
@@ -291,5 +291,7 @@ def test_a_number_of_38_digits_is_a_key() -> None:
     most = "1" * 38
     assert key_value(most, "N") == {"N": most}
     assert key_text({"N": "0." + most}) == "0." + most
+    assert key_text({"N": "1E-130"}) == "0." + "0" * 129 + "1"
+    assert key_text({"N": "9E+125"}) == "9" + "0" * 125
     with pytest.raises(ValueError, match="more than 38 digits"):
         key_value(most + "1", "N")

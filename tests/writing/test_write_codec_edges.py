@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import sys
@@ -9,9 +10,8 @@ import time
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from write_world import some_event
@@ -93,6 +93,17 @@ def test_38_digits_are_kept_and_39_are_not() -> None:
     assert refused(lambda: serialize(Decimal("0." + "1" * 39))) == (
         "value",
         "has 39 significant digits and DynamoDB keeps 38; round it, or use text.",
+    )
+
+
+def test_an_item_nests_32_levels_below_itself() -> None:
+    """The error has the path of the first value that is too deep."""
+    deepest: Any = "x"
+    deep = functools.reduce(lambda inner, _: [inner], range(31), deepest)
+    assert serialize_item({"a": deep})["a"]["L"]
+    assert refused(lambda: serialize_item({"a": [deep]})) == (
+        "item.a" + "[0]" * 32,
+        "nested more than 32 levels deep; store the inner part as JSON text.",
     )
 
 
@@ -235,7 +246,7 @@ def test_data_that_was_altered_is_told_by_both_hashes() -> None:
     said = "0" * 64
     for sha256 in (said, said + "and more"):
         reference = DataRef(URI, sha256)
-        told = payload_error(PayloadAltered, partial(verified, some_event(), reference, b"[2]"))
+        told = payload_error(PayloadAltered, functools.partial(verified, some_event(), reference, b"[2]"))
         assert told == (URI, f"its SHA-256 is {found}, and the event says {said}.")
 
 
