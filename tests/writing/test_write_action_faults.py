@@ -123,7 +123,7 @@ def test_what_cannot_work_is_told_by_action_and_argument(call: Callable[[], obje
     [
         (lambda: placeholders_of(None, {":a": {"b": 1.5}}, ACTION), "values[':a'].b"),
         (lambda: updated(set={("a", 0, "b"): [1.5]}), "set.a[0].b[0]"),
-        (lambda: updated(add={"n": float("nan")}), "add.n"),
+        (lambda: updated(add={"price": float("nan")}), "add.price"),
         (lambda: updated(delete={"n": set()}), "delete.n"),
     ],
 )

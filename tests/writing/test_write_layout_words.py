@@ -28,6 +28,7 @@ from dynamodb_outbox.errors import (
     InvalidValue,
     ItemTooLarge,
     LimitExceeded,
+    ReservedName,
     UnconditionalPut,
 )
 from dynamodb_outbox.keys import Keys
@@ -143,6 +144,14 @@ def test_a_key_of_any_other_type_is_the_actions_fault(value: object) -> None:
     """Also of one that could not be stored at all."""
     with pytest.raises(InvalidAction, match=r"the key attribute 'id' is .+; a number \(int or Decimal\) is needed"):
         target_of("delete", "carts", {"id": value}, TABLES)
+
+
+def test_a_key_of_the_librarys_own_is_told_by_the_action() -> None:
+    """With the prefix that is taken."""
+    with pytest.raises(ReservedName) as caught:
+        target_of("delete", "shop", {"pk": "A", "sk": "OUTBOX#1"}, TABLES)
+    assert "delete shop {'pk': 'A', 'sk': 'OUTBOX#1'}" in str(caught.value)
+    assert "'OUTBOX#'" in str(caught.value)
 
 
 def test_an_action_without_a_table_is_told_which_to_name() -> None:
