@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import Phase, settings
 
 from dynamodb_outbox.local.engine import Engine, EngineMissing, check_installed
 from moto_engine import NOT_ON_MOTO, MotoEngine, moto_engine, moto_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+# For `make mutate`, where each test runs a thousand times: fewer examples, and none is made smaller.
+settings.register_profile(
+    "mutation", max_examples=30, deadline=None, database=None, phases=[Phase.explicit, Phase.generate]
+)
 
 
 @dataclass(frozen=True)
@@ -51,11 +57,13 @@ def _leave_out(why: str, environment: Mapping[str, str]) -> None:
     pytest.fail(f"in CI no test may be left out: {why}", pytrace=False)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs an engine, so that `-m "not engine"` leaves it out."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs an engine, so that `-m "not engine"` leaves it out; let quick tests notice a mutant first."""
     for item in items:
         if not {"engine", "engine_extra"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("engine")
+    if config.getoption("--hypothesis-profile") == "mutation":
+        items.sort(key=lambda item: hasattr(getattr(item, "obj", None), "hypothesis"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dynamodb_outbox import Outbox, Relay
 from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
 from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.errors import ConditionFailed
+from dynamodb_outbox.core.record.moves import Parking, park, park_there
+from dynamodb_outbox.core.record.place import stream_filter
+from dynamodb_outbox.errors import ConditionFailed, ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
+from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -106,10 +111,94 @@ def test_the_readme_keeps_large_data_in_s3(engine: Account, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("engine_extra")
 def test_the_readme_can_be_tried_locally() -> None:
-    """Its example on the local engine, as it stands: the order and the record of its event are in the table."""
+    """Its example on the local engine, as it stands: order and record are in the table, and the event arrives at the queue."""
     tried: dict[str, Any] = {}
     exec(python_blocks(README)[-2], tried)  # noqa: S102 -- running it is the test
     assert sorted(item["sk"]["S"].partition("#")[0] for item in tried["stored"]) == ["META", "OUTBOX"]
+    (record,) = (item for item in tried["stored"] if "ob_v" in item)
+    assert [json.loads(message["Body"])["detail"]["id"] for message in tried["delivered"]] == [record["id"]["S"]]
+
+
+def test_the_readmes_command_lines_are_understood() -> None:
+    """Each program takes the arguments that are shown for it."""
+    shown = re.findall(r"\$ python -m (dynamodb_outbox\.local\.\w+) ((?:.*\\\n)*.*)", README)
+    parsed = {
+        module: importlib.import_module(module)._parser().parse_args(arguments.replace("\\\n", " ").split())
+        for module, arguments in shown
+    }
+    assert parsed["dynamodb_outbox.local.source"].handler == "shop_relay:handler"
+    assert parsed["dynamodb_outbox.local.queue"].queue == "billing"
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_the_readmes_way_to_publish_a_parked_event_again(engine: Account, by_hand: bool) -> None:
+    """As it stands: a parked record is found in the index, put again, relayed, and then published like any other."""
+    shown: dict[str, Any] = {}
+    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
+    exec(example, shown)  # noqa: S102 -- running it is the test
+    client = engine.client("dynamodb")
+    create_table(client, "shop")
+    if by_hand:
+        row = {"pk": "ORDER#1", "sk": "OUTBOX#1", "type": "order.placed", "payload": "{}"}
+        client.put_item(TableName="shop", Item={**{name: {"S": text} for name, text in row.items()}, "ts": {"N": "1"}})
+    else:
+        with Outbox("shop", source="shop.orders", client=client).transaction() as tx:
+            tx.emit("order.placed", {}, key="ORDER#1")
+    (image,) = client.scan(TableName="shop")["Items"]
+    parking = Parking("Refused", "said so", 1_700_000_000_000)
+    if by_hand:
+        client.update_item(**park_there("shop", image, Layout(), parking))
+    else:
+        client.put_item(**park("shop", image, Layout(), parking))
+    (key,) = shown["parked"](client, "shop")
+    shown["publish_again"](client, "shop", key)
+    create_bus(engine.client("events"), "orders")
+    relay = Relay(EventBridge("orders", client=engine.client("events")), client=client)
+    inserted = [each for each in stream_records(engine, "shop") if each["eventName"] == "INSERT"]
+    assert len(inserted) == 2
+    assert relay.lambda_handler({"Records": inserted[1:]}, None) == {"batchItemFailures": []}
+    (settled,) = client.scan(TableName="shop")["Items"]
+    assert settled["ob_state" if by_hand else "state"] == {"S": "published"}
+    assert not any(name.startswith(("parked_", "ob_parked_", "ob_pending")) for name in settled)
+
+
+def layouts_of(text: str) -> list[str]:
+    """Return each `Layout(...)` that a Markdown text shows inline or in its examples, whole."""
+    starts = [found.start() for found in re.finditer(r"\bLayout\(", text)]
+    return [text[start : end_of_call(text, start)] for start in starts]
+
+
+def end_of_call(text: str, start: int) -> int:
+    """Return where the parentheses that open behind `start` are closed."""
+    depth = 0
+    for at in range(text.index("(", start), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at + 1
+    raise AssertionError(text[start : start + 40])
+
+
+def test_every_layout_of_the_readme_can_be_made() -> None:
+    """Each is evaluated as it stands, so none is shown that is refused; the table of schemas has several."""
+    shown = layouts_of(README)
+    made = [eval(each, {"Layout": Layout}) for each in shown]  # noqa: S307 -- evaluating it is the test
+    assert {layout.sk for layout in made} == {"sk", None}
+    assert {layout.placement for layout in made} == {"item", "table"}
+    assert len(shown) == README.count("Layout(")
+
+
+def test_the_readmes_advice_on_names_that_records_use() -> None:
+    """A table whose partition key is `id` is refused as such, and taken with the columns that the README gives."""
+    (said,) = re.findall(r"with `pk=\"id\"` also\s`columns=(.*?)`", README)
+    with pytest.raises(ConfigurationError, match="columns="):
+        Layout(pk="id")
+    assert Layout(pk="id", columns=json.loads(said)).column("id") == "event_id"
+
+
+def test_the_readmes_filter_is_that_of_the_layout() -> None:
+    """What it shows for the event source mapping lets through what a relay takes for a record."""
+    (shown,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    assert json.loads(shown) == stream_filter(Layout())
 
 
 def test_the_readme_simulates_bad_days(capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,6 +151,11 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"pk": ""},
         {"pk": "x", "sk": "x"},
         {"version": "pk"},
+        {"version": "ob_v"},
+        {"version": "ob_pending"},
+        {"version": "ob_mine"},
+        {"sk": "ob_mine"},
+        {"ttl": "ob_guard"},
         {"version": ""},
         {"ttl": "sk"},
         {"prefix": ""},
@@ -188,6 +193,7 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"sk": None, "placement": "table", "prefix": "INBOX#1"},
         {"columns": []},
         {"columns": {"unknown": "x"}},
+        {"columns": {"fingerprint": "x"}},
         {"columns": {5: "x"}},
         {"columns": {"ob_v": "v"}},
         {"columns": {"type": ""}},
@@ -196,6 +202,7 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"columns": {"type": "x", "payload": "x"}},
         {"columns": {"type": "pk"}},
         {"columns": {"type": "ob_v"}},
+        {"columns": {"type": "ob_type"}},
         {"columns": {"type": "expires_at"}},
         {"select": "EVENT"},
         {"select": {"": "x"}},
@@ -213,6 +220,31 @@ def test_a_layout_that_cannot_work_is_refused(arguments: dict[str, Any]) -> None
     with pytest.raises(ConfigurationError) as caught:
         Layout(**arguments)
     assert any(name in str(caught.value) for name in arguments)
+
+
+@pytest.mark.parametrize(("name", "advice"), [("ob_v", False), ("ob_state", False), ("type", True)])
+def test_a_name_that_records_use_is_refused_with_what_can_be_done(name: str, advice: bool) -> None:
+    """Records' own names can be changed, but for those that begin with `ob_`: what is said works."""
+    with pytest.raises(ConfigurationError, match="another") as caught:
+        Layout(pk=name)
+    assert ("columns=" in str(caught.value)) is advice
+    if advice:
+        assert Layout(pk=name, columns={name: f"outbox_{name}"}).pk == name
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"sk_type": "N"}, "placement='table'"),
+        ({"sk": None, "placement": "table", "pk_type": "N"}, r"tables=\{name: Keys\(\.\.\.\)\}"),
+        ({"placement": "table", "sk_type": "B"}, r"tables=\{name: Keys\(\.\.\.\)\}"),
+    ],
+)
+def test_keys_that_cannot_carry_a_prefix_are_refused_with_a_way_out(options: Any, advice: str) -> None:
+    """Not with the placement that the layout has already."""
+    with pytest.raises(ConfigurationError, match=advice) as caught:
+        Layout(**options)
+    assert "placement='table'" not in str(caught.value) or "placement" not in options
 
 
 def test_a_layout_keeps_plain_text() -> None:
@@ -242,7 +274,8 @@ def test_a_layout_describes_a_schema_that_is_there_already() -> None:
     assert (layout.column("type"), layout.column("payload")) == ("kind", "payload")
     assert layout.keys == Keys("id", None)
     assert layout.keys.types == {"id": "S"}
-    assert layout.marks == {"entity": {"S": "EVENT#"}}
+    assert layout.marks == {"entity": "EVENT#"}
+    assert (layout.carrier, Layout(sk="range").carrier) == ("id", "range")
     for one in (copy.copy(layout), copy.deepcopy(layout), pickle.loads(pickle.dumps(layout))):  # noqa: S301 -- its own
         assert one == layout
         assert hash(one) == hash(layout)

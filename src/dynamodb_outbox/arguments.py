@@ -15,7 +15,7 @@ from typing import Any
 
 from dynamodb_outbox.errors import OutboxError
 
-__all__ = ["Refusal", "duration", "flag", "has_utf8_form", "mapping", "text", "whole"]
+__all__ = ["Refusal", "duration", "flag", "has_utf8_form", "mapping", "shown", "text", "whole"]
 
 Refusal = Callable[[str], OutboxError]
 """Makes the error from the reason: `partial(InvalidEvent, "type")`."""
@@ -27,10 +27,10 @@ _SHOWN = 200
 def text(value: object, refuse: Refusal, *, most_bytes: int | None = None) -> str:
     """Return text that is not empty, has a form in UTF-8, and there at most `most_bytes` bytes."""
     if not isinstance(value, str) or not value:
-        raise refuse(f"is {_shown(value)}; text that is not empty is needed.")
+        raise refuse(f"is {shown(value)}; text that is not empty is needed.")
     plain = value if type(value) is str else str.__str__(value)
     if not has_utf8_form(plain):
-        raise refuse(f"is {_shown(plain)}, which has a lone surrogate and so no form in UTF-8.")
+        raise refuse(f"is {shown(plain)}, which has a lone surrogate and so no form in UTF-8.")
     if most_bytes is not None and len(plain.encode("utf-8")) > most_bytes:
         raise refuse(f"has {len(plain.encode('utf-8')):,} bytes of UTF-8; {most_bytes:,} are the most.")
     return plain
@@ -50,14 +50,14 @@ def has_utf8_form(value: str) -> bool:
 def whole(value: object, refuse: Refusal, *, least: int, most: int) -> int:
     """Return a whole number from `least` to `most`; a bool is none."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise refuse(f"is {_shown(value)}; a whole number from {least:,} to {most:,} is needed.")
+        raise refuse(f"is {shown(value)}; a whole number from {least:,} to {most:,} is needed.")
     return int(value)
 
 
 def duration(value: object, refuse: Refusal, *, least: timedelta) -> timedelta:
     """Return a timedelta of `least` or more."""
     if not isinstance(value, timedelta) or value < least:
-        raise refuse(f"is {_shown(value)}; a timedelta of at least {least} is needed.")
+        raise refuse(f"is {shown(value)}; a timedelta of at least {least} is needed.")
     return value
 
 
@@ -66,20 +66,24 @@ def mapping(value: object, refuse: Refusal) -> Mapping[Any, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise refuse(f"is {_shown(value)}; a dict is needed.")
+        raise refuse(f"is {shown(value)}; a dict is needed.")
     return value
 
 
 def flag(value: object, refuse: Refusal) -> bool:
     """Return True or False; what merely counts as one of them (the text "false") is refused."""
     if not isinstance(value, bool):
-        raise refuse(f"is {_shown(value)}; True or False is needed.")
+        raise refuse(f"is {shown(value)}; True or False is needed.")
     return value
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as an error shows it: its repr, cut where it is long; its type where it has no repr.
+
+    An int may have more digits than Python turns into text, and a class of the caller's a `__repr__` that raises.
+    """
     try:
         said = repr(value)
-    except ValueError:  # an int with more digits than Python turns into text
+    except Exception:  # noqa: BLE001 - the caller's own code: the error about the value matters, not one about its text
         said = f"a value of type {type(value).__name__}"
     return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."

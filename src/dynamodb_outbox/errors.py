@@ -38,6 +38,7 @@ __all__ = [
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
+    "NoGuard",
     "NotCommitted",
     "OutboxError",
     "PayloadAltered",
@@ -130,26 +131,30 @@ class InvalidEvent(OutboxError):
 
 
 class AmbiguousKey(OutboxError):
-    """Several partitions are written and the event does not say which of them orders it."""
+    """Several partitions are written and the event does not say which of them orders it.
 
-    def __init__(self, event_type: str, partitions: Sequence[str]) -> None:
+    `partitions` are their keys as text, `types` the types of these: "S", "N" or "B".
+    """
+
+    def __init__(self, event_type: str, partitions: Sequence[str], types: Sequence[str]) -> None:
         self.event_type = event_type
         self.partitions = tuple(partitions)
+        self.types = tuple(types)
+        several = len(set(types)) > 1
+        said = [f"{key!r} ({kind})" if several else repr(key) for key, kind in zip(partitions, types, strict=True)]
         super().__init__(
             f"event {event_type!r}: the transaction writes {len(self.partitions)} partitions "
-            f"({', '.join(map(repr, self.partitions))}). Pass emit(..., key=...) to say which one orders the event."
+            f"({', '.join(said)}). Pass emit(..., key=...) to say which one orders the event."
         )
 
 
 class MissingKey(OutboxError):
-    """Nothing is written, so an event of the transaction has no key to be ordered by."""
+    """An event has no key to be ordered by, and nothing is written that could give it one. `advice` says what to do."""
 
-    def __init__(self, event_type: str) -> None:
+    def __init__(self, event_type: str, advice: str = "Pass emit(..., key=...).") -> None:
         self.event_type = event_type
-        super().__init__(
-            f"event {event_type!r}: the transaction writes nothing that could give the event its key. "
-            "Pass emit(..., key=...)."
-        )
+        self.advice = advice
+        super().__init__(f"event {event_type!r}: nothing is written that could give the event its key. {advice}")
 
 
 class EmptyTransaction(OutboxError):
@@ -221,7 +226,8 @@ class ActionFailure:
     """Why one action of a cancelled transaction stopped it.
 
     `index` is its place in the request; `action` names it (`put orders {'pk': 'ORDER#1', 'sk': 'META'}`); `code` and
-    `message` are DynamoDB's; `item` is the item as it was, in Python values, or None when there was none.
+    `message` are DynamoDB's; `item` is the item as it was, in Python values, or None when there was none. `unmet` says
+    which of the action's conditions did not hold (`version is 2, if_version=1`); it is empty where that is not known.
     """
 
     index: int
@@ -229,10 +235,12 @@ class ActionFailure:
     code: str
     message: str = ""
     item: Mapping[str, Any] | None = None
+    unmet: str = ""
 
     def __str__(self) -> str:
         # Without the item: errors are logged, and a log is no place for data.
-        return f"{self.action}: {self.code}{': ' + self.message if self.message else ''}"
+        said = self.unmet or self.message
+        return f"{self.action}: {self.code}{': ' + said if said else ''}"
 
 
 class CommitFailed(OutboxError):
@@ -247,7 +255,10 @@ class CommitFailed(OutboxError):
 
 
 class ConditionFailed(CommitFailed):
-    """A condition did not hold, so nothing was written. `failures[i].action` and `.item`: which, and what was there."""
+    """A condition did not hold, so nothing was written.
+
+    `failures[i].action` and `.unmet` say which, `.item` what was there.
+    """
 
     advice = "Nothing was written: read the item again and decide anew."
 
@@ -296,7 +307,24 @@ class IdempotencyMismatch(OutboxError):
         self.idempotency_key = idempotency_key
         super().__init__(
             f"idempotency_key {idempotency_key!r} was used before for a command with other content. Nothing was "
-            "written: use a new key for a new command."
+            "written. If this is the same command, its content holds values made anew on each run (an id, a time): "
+            "pass fingerprint=. For a different command use a new key."
+        )
+
+
+class NoGuard(OutboxError):
+    """An item that is no guard of this library's stands where the guard of a command, or an inbox record, belongs.
+
+    It does not say whether the command ran before. `command` is its idempotency_key, or the partition key of the inbox
+    record; `table` is where the item stands.
+    """
+
+    def __init__(self, command: str, table: str) -> None:
+        self.command = command
+        self.table = table
+        super().__init__(
+            f"an item that is no guard stands in {table} where the guard of {command!r} belongs, so it cannot be told "
+            "whether the command was committed. Find out what wrote it; when it is removed, the command can run."
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from dynamodb_outbox.arguments import text
+from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.errors import ConfigurationError
 
 __all__ = ["MAX_NAME_BYTES", "KeyType", "Keys"]
@@ -41,7 +41,7 @@ class Keys:
             object.__setattr__(self, "sk", text(self.sk, partial(_unfit, "sk"), most_bytes=MAX_NAME_BYTES))
         for what, kind in (("pk_type", self.pk_type), ("sk_type", self.sk_type)):
             if kind not in _TYPES:
-                raise _unfit(what, f"is {kind!r}; 'S', 'N' or 'B' is needed.")
+                raise _unfit(what, f"is {shown(kind)}; 'S', 'N' or 'B' is needed.")
         if self.pk == self.sk:
             raise _unfit("sk", f"is {self.sk!r}, the name of the partition key too; they need different names.")
 

@@ -7,6 +7,7 @@ with `OUTBOX#`. A schema that is there already is described by the names and typ
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Mapping
@@ -15,28 +16,32 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from dynamodb_outbox.arguments import duration, flag, mapping, text, whole
+from dynamodb_outbox.arguments import duration, flag, mapping, shown, text, whole
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.keys import MAX_NAME_BYTES, Keys, KeyType
 
 if TYPE_CHECKING:
     from dynamodb_outbox.arguments import Refusal
 
-__all__ = ["OWN_ATTRIBUTES", "RECORD_ATTRIBUTES", "Layout"]
+__all__ = ["OWN_ATTRIBUTES", "PUBLISHED_FOR", "RECORD_ATTRIBUTES", "Layout"]
 
 RECORD_ATTRIBUTES = frozenset(
     (
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
-        "state", "ob_state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256",
+        "state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256", "keep_s", "ob_columns",
         "parked_at", "parked_code", "parked_reason", "parked_events",
-        "fingerprint", "event_ids", "versions",
+        "ob_state", "ob_parked_at", "ob_parked_code", "ob_parked_reason", "ob_parked_events",  # in hand-written ones
+        "ob_guard",
     )
 )  # fmt: skip
 """Names of the attributes of the library's own items, as `core.record.schema` has them."""
 
 OWN_ATTRIBUTES = frozenset(("ob_v", "ob_pending"))
 """Names that an item of the user's cannot have at its top: it would be taken for a record, or enter their index."""
+
+PUBLISHED_FOR = timedelta(days=7)
+"""How long a published record is kept that does not say otherwise itself."""
 
 MAX_INDEX_SHARDS = 1000
 """More would cost an idle sweep more queries than any table needs."""
@@ -45,6 +50,11 @@ _OWN_PREFIX = "ob_"
 _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,}")
 _GUARD_SORT_KEY = "GUARD"  # core.record.schema tells of it
 _LEAST_KEPT = timedelta(minutes=1)
+_TEXT_KEYS = {
+    "item": "Keep them in a table of their own whose keys are text: placement='table'.",
+    "table": "The layout describes the records' table, whose keys need to be text; give your own table's keys by "
+    "Outbox(tables={name: Keys(...)}).",
+}
 
 Wanted = str | Mapping[str, str]
 """What `select` asks of one attribute: a text, or `{"prefix": text}`."""
@@ -60,13 +70,18 @@ class Layout:
                      that queries of an entity's partition do not see records
     pk, sk           names of the key attributes of the records' table; sk=None for a table without a sort key
     pk_type, sk_type their types, "S", "N" or "B". What carries the prefix must be text
-    prefix           what the sort keys of records start with; in a table without a sort key, their partition keys
+    prefix           what the sort keys of records start with; in a table without a sort key, their partition keys.
+                     `core.record.schema` has the rules for keys
     guard_prefix     partition keys of command guards start with it
     inbox_prefix     partition keys of inbox records start with it
     columns          other names for attributes of records, by the names of `core.record.schema`:
                      {"type": "event_type", "payload": "body", "ts": "created_at"}. Of a hand-written record only
                      `type`, `payload` and `ts` are read, and besides `id`, `key`, `source`, `subject`, `seq`, `time`,
-                     `at` and `attributes` where they are named here. Names that start with `ob_` cannot be changed
+                     `at` and `attributes` where they are named here. When it happened is told by `time` where that is
+                     text (ISO 8601), by `at` where it is a number of milliseconds since 1970, by `ts` where it is one
+                     of seconds. Names that start with `ob_` can neither be changed nor given. Writers and relays need
+                     the same columns: a relay with others stops at the first record that has these. Let it publish
+                     what is pending before they change
     payload_format   "json": `payload` is JSON text. "map": it is a map, as a table's other attributes. What is read is
                      told by its type, S or M, whatever this says
     select           which items are records, where that is not told by the prefix: the text that attributes must have,
@@ -80,10 +95,14 @@ class Layout:
     dense_versions   every version of an item has an event: a commit that writes a version without one is refused, so
                      that a consumer may take a version that it never saw for an event that it has not got. Only with
                      version_start=1
-    index            name of the sparse index of pending records
+    index            name of the sparse index of pending records: partition key `ob_pending` (S), sort key `at` (N), and
+                     `id` and `key` projected; the last three by the names that `columns` gives them
     index_shards     partitions of that index, 1 to 1,000
-    ttl              name of the table's TTL attribute: Number, epoch seconds
-    published_for    how long a published record is kept before its TTL
+    ttl              name of the table's TTL attribute: Number, epoch seconds. Set on a record when it is published, and
+                     taken off one that is parked, hand-written ones too
+    published_for    how long a record is kept when it is published, before its TTL. The writer's counts, for a commit
+                     whose answer was lost looks for its record; the relay's counts for hand-written rows alone. Nobody
+                     may delete a record earlier
     guard_for        how long a command is remembered
 
     Each name and prefix is text of 1 to 255 bytes of UTF-8; the two durations are a minute at least. Raises
@@ -108,17 +127,18 @@ class Layout:
     index: str = "outbox-pending"
     index_shards: int = 16
     ttl: str = "expires_at"
-    published_for: timedelta = timedelta(days=7)
+    published_for: timedelta = PUBLISHED_FOR
     guard_for: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
         self._make_plain()
         for what, allowed in (("placement", ("item", "table")), ("payload_format", ("json", "map"))):
             if getattr(self, what) not in allowed:
-                raise _refusal(what)(f"is {getattr(self, what)!r}; {allowed[0]!r} or {allowed[1]!r} is needed.")
+                raise _refusal(what)(f"is {shown(getattr(self, what))}; {allowed[0]!r} or {allowed[1]!r} is needed.")
         flag(self.own_partition, _refusal("own_partition"))
         _check_names(self)
         _check_place(self)
+        _check_types(self)
         if not _INDEX_NAME.fullmatch(self.index):
             raise ConfigurationError(f"Layout(index={self.index!r}): 3 or more letters, digits, '_', '-' and '.'.")
         _check_prefixes(self)
@@ -144,14 +164,29 @@ class Layout:
         return Keys(self.pk, self.sk, self.pk_type, self.sk_type)
 
     @cached_property
-    def marks(self) -> Mapping[str, Mapping[str, str]]:
-        """Attributes, in DynamoDB's form, that a writer adds to its records so that `select` tells them.
+    def carrier(self) -> str:
+        """The name of the key attribute that carries a record's prefix and id."""
+        return self.pk if self.sk is None else self.sk
+
+    @cached_property
+    def marks(self) -> Mapping[str, str]:
+        """Attributes, each with its text, that a writer adds to its records so that `select` tells them.
 
         Names of the schema's own attributes are not among them: what these hold is not a matter of choice.
         """
         own = {*self.keys.types, self.ttl, *map(self.column, RECORD_ATTRIBUTES)}
         wanted = {} if self.select is None else self.select
-        return {name: {"S": value} for name, value in wanted.items() if isinstance(value, str) and name not in own}
+        return {name: value for name, value in wanted.items() if isinstance(value, str) and name not in own}
+
+    @cached_property
+    def columns_digest(self) -> str | None:
+        """What tells records of these columns from those of others; None where no attribute has another name.
+
+        16 hex digits: `core.record.schema` has the rule, under `ob_columns`.
+        """
+        pairs = sorted((name, column) for name, column in self.columns.items() if name != column)
+        said = "".join(f"{name}\0{column}\0" for name, column in pairs)
+        return hashlib.sha256(said.encode("utf-8")).hexdigest()[:16] if said else None
 
     def column(self, name: str) -> str:
         """Return what an attribute of a record is called in this table, by its name in `core.record.schema`."""
@@ -163,8 +198,11 @@ def _columns(given: object) -> dict[str, str]:
     for name, column in mapping(given, _refusal("columns")).items():
         if name not in RECORD_ATTRIBUTES or name.startswith(_OWN_PREFIX):
             known = sorted(known for known in RECORD_ATTRIBUTES if not known.startswith(_OWN_PREFIX))
-            raise _refusal("columns")(f"names {name!r}; what can be named is {', '.join(known)}.")
-        columns[str.__str__(name)] = text(column, _refusal(f"columns[{name!r}]"), most_bytes=MAX_NAME_BYTES)
+            raise _refusal("columns")(f"names {shown(name)}; what can be named is {', '.join(known)}.")
+        refuse = _refusal(f"columns[{name!r}]")
+        called = columns[str.__str__(name)] = text(column, refuse, most_bytes=MAX_NAME_BYTES)
+        if called.startswith(_OWN_PREFIX):
+            raise refuse(f"is {called!r}; names that start with {_OWN_PREFIX!r} are this library's.")
     return columns
 
 
@@ -175,7 +213,7 @@ def _wanted(given: object) -> dict[str, Wanted]:
         refuse = _refusal(f"select[{attribute!r}]")
         if isinstance(value, Mapping):
             if set(value) != {"prefix"}:
-                raise refuse(f"is {value!r}; text, or {{'prefix': text}}, is needed.")
+                raise refuse(f"is {shown(value)}; text, or {{'prefix': text}}, is needed.")
             wanted[attribute] = {"prefix": text(value["prefix"], refuse)}
         else:
             wanted[attribute] = text(value, refuse)
@@ -194,17 +232,20 @@ def _check_names(layout: Layout) -> None:
             raise _refusal("columns")(f"calls both {taken[column]!r} and {name!r} {column!r}; two names are needed.")
         taken[column] = name
     for what, name in given.items():
-        if what != "version" and name in taken:
+        if name.startswith(_OWN_PREFIX):
             raise ConfigurationError(
-                f"Layout({what}={name!r}): a name must not be one that outbox records use themselves. Give theirs "
-                f"another: columns={{{taken[name]!r}: 'outbox_{taken[name]}'}}."
+                f"Layout({what}={name!r}): names that start with {_OWN_PREFIX!r} are this library's. Choose another."
+            )
+        if what != "version" and name in taken:
+            own = taken[name]
+            raise ConfigurationError(
+                f"Layout({what}={name!r}): outbox records use this name themselves. Choose another, or theirs: "
+                f"columns={{{own!r}: 'outbox_{own}'}}."
             )
 
 
 def _check_place(layout: Layout) -> None:
-    keys = layout.keys  # checks the types
-    if layout.sk is None and layout.sk_type != "S":
-        raise _refusal("sk_type")(f"is {layout.sk_type!r}, of a sort key that is not there: sk is None.")
+    """Check what the table is for, and which key attributes it has for that."""
     if layout.own_partition and layout.placement == "table":
         raise _refusal("own_partition")("is for records beside other items; in a table of their own it says nothing.")
     if layout.sk is None and layout.placement == "item" and not layout.own_partition:
@@ -212,27 +253,32 @@ def _check_place(layout: Layout) -> None:
             "is None: without a sort key a record cannot share its key's partition. Say own_partition=True, or "
             "placement='table' when the table holds nothing but records."
         )
+
+
+def _check_types(layout: Layout) -> None:
+    """Check that what has to hold text is of type S."""
+    types = layout.keys.types  # raises for a type that there is not
+    if layout.sk is None and layout.sk_type != "S":
+        raise _refusal("sk_type")(f"is {layout.sk_type!r}, of a sort key that is not there: sk is None.")
     if layout.own_partition and layout.pk_type != "S":
         raise _refusal("own_partition")(
             f"needs a partition key of type S, to carry {layout.prefix!r}, and pk_type is {layout.pk_type!r}. Keep the "
             "records in a table of their own: placement='table'."
         )
-    carrier = layout.pk if layout.sk is None else layout.sk
     for name in layout.select or ():
-        if name == layout.ttl or keys.types.get(name, "S") != "S":
+        if name == layout.ttl or types.get(name, "S") != "S":
             raise _refusal("select")(f"names {name!r}, which is of another type than S in this table.")
-    if layout.select is None and keys.types[carrier] != "S":
+    if layout.select is None and (kind := types[layout.carrier]) != "S":
         raise _refusal("pk_type" if layout.sk is None else "sk_type")(
-            f"is {keys.types[carrier]!r}: {carrier!r} cannot carry {layout.prefix!r}, by which records are told. Keep "
-            "them in a table of their own whose keys are text (placement='table'), or, for records that are there "
-            "already, say how to tell them: select=."
+            f"is {kind!r}: {layout.carrier!r} cannot carry {layout.prefix!r}, by which records are told. "
+            f"{_TEXT_KEYS[layout.placement]} For records that are there already say how to tell them: select=."
         )
 
 
 def _check_versions(layout: Layout) -> None:
     start: object = layout.version_start
     if start != "clock" and (type(start) is not int or start != 1):
-        raise ConfigurationError(f"Layout(version_start={start!r}): 1 or 'clock'.")
+        raise ConfigurationError(f"Layout(version_start={shown(start)}): 1 or 'clock'.")
     dense = flag(layout.dense_versions, _refusal("dense_versions"))
     if layout.version is None and (dense or start == "clock"):
         raise ConfigurationError("Layout: version_start= and dense_versions= need version=, the attribute that counts.")

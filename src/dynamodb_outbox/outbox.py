@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
-from dynamodb_outbox.arguments import duration, mapping, text, whole
+from dynamodb_outbox.arguments import duration, mapping, shown, text, whole
 from dynamodb_outbox.core.codec.compression import check_encoding
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
@@ -16,17 +16,18 @@ from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
-from dynamodb_outbox.core.commit.targets import Tables
+from dynamodb_outbox.core.commit.targets import Tables, table_name
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
+from dynamodb_outbox.core.record.place import guard_partition
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded
 from dynamodb_outbox.keys import Keys
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.transaction import Setting, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from dynamodb_outbox.arguments import Refusal
@@ -36,17 +37,20 @@ if TYPE_CHECKING:
 __all__ = ["Outbox", "Transaction"]
 
 _MILLISECOND = timedelta(milliseconds=1)
+_CLOCK = ("now_ms", "monotonic_ms", "sleep_ms")
+_ENTROPY = ("bytes", "unit")
+_T = TypeVar("_T")
 
 
 class Outbox:
     """Commits changes of a table together with the events that they mean. Safe for use by several threads.
 
-    table            the table that transactions change unless an action names another. It holds the records too, except
-                     with Layout(placement="table") and `outbox_table`
+    table            the table that transactions change unless an action names another, by its name or ARN. It holds the
+                     records too, except with Layout(placement="table") and `outbox_table`
     source           CloudEvents source of the events: 1 to 256 characters, not starting with `aws.`
     layout           the keys of the records' table, names of attributes and prefixes; the relay needs the same
-    outbox_table     with Layout(placement="table"): the table that holds the records and guards. Left out, it is
-                     `table`, and each action has to name the table of its item
+    outbox_table     with Layout(placement="table"): the table that holds the records and guards. Left out, or the same
+                     as `table`, that one holds nothing else, and each action has to name the table of its item
     tables           the keys of other tables, by their names: {"stock": Keys("sku", None)}. A table that is not named
                      has those of the layout
     client           a boto3 client of DynamoDB. Left out, one is made on first use: one attempt, 2 s to connect, 5 s to
@@ -85,16 +89,15 @@ class Outbox:
         self.source = _source(source)
         self.layout = _layout(layout)
         encoding = check_encoding(compression)
-        check_writable(self.layout, encoding, self.source)
+        check_writable(self.layout, encoding)
         self._setting = Setting(
             tables=_tables(self.table, outbox_table, self.layout, tables),
             source=self.source,
-            layout=self.layout,
             max_event_bytes=whole(max_event_bytes, _refusal("max_event_bytes"), least=1, most=EVENTBRIDGE.entry_bytes),
             commit_within_ms=duration(commit_within, _refusal("commit_within"), least=_MILLISECOND) // _MILLISECOND,
             store=DynamoStore(client),
-            clock=clock or SystemClock(),
-            entropy=entropy or SystemEntropy(),
+            clock=_able(SystemClock() if clock is None else clock, "clock", _CLOCK),
+            entropy=_able(SystemEntropy() if entropy is None else entropy, "entropy", _ENTROPY),
             payloads=_claim_check(claim_check, max_event_bytes),
             compression=encoding,
         )
@@ -118,7 +121,7 @@ class Outbox:
         check_guardable(self.layout, "transaction(idempotency_key=)")
         command = _command_text("idempotency_key", idempotency_key)
         content = None if fingerprint is None else _command_text("fingerprint", fingerprint)
-        partition = self.layout.guard_prefix + guard_hash(self.source, command)
+        partition = guard_partition(self.layout, guard_hash(self.source, command))
         return Transaction(self._setting, Guard(partition, command, content, self.layout.guard_for))
 
     def event(
@@ -133,7 +136,8 @@ class Outbox:
     ) -> Event:
         """Return an event for `records()`: what `emit` makes, outside of a transaction, so that the key must be given.
 
-        Raises InvalidEvent, and InvalidValue with the path in `data`.
+        Raises InvalidEvent, and InvalidValue with the path in `data`, both also for data that a map cannot hold where
+        the layout has payload_format="map".
         """
         return self._setting.new_event(type, data, time, key=key, subject=subject, attributes=attributes)
 
@@ -151,11 +155,14 @@ class Outbox:
         lost answers, versions and sequences) is up to the caller then.
 
         A client is made for it when none was given, because the records name its Region. With a claim check the data of
-        large events is stored before this returns. Raises InvalidEvent, MissingKey, EventTooLarge, ItemTooLarge,
-        TransactionTooLarge, UploadFailed, and ConfigurationError without a Region.
+        large events is stored before this returns. What is returned is yours: changing it changes no other record.
+
+        Raises InvalidEvent, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge, UploadFailed, InvalidValue
+        for a payload that a map cannot hold where the layout has payload_format="map", and ConfigurationError without a
+        Region.
         """
         if style not in ("client", "resource"):
-            raise ConfigurationError(f"Outbox.records: style is {style!r}; 'client' or 'resource' is needed.")
+            raise ConfigurationError(f"Outbox.records: style is {shown(style)}; 'client' or 'resource' is needed.")
         setting = self._setting
         checked = checked_events(events, setting.layout)
         now_ms = setting.clock.now_ms()
@@ -191,9 +198,16 @@ def _refusal(argument: str) -> Refusal:
     return lambda said: ConfigurationError(f"Outbox: {argument} {said}")
 
 
+def _able(given: _T, argument: str, methods: Sequence[str]) -> _T:
+    """Return an object that has these methods: those of its protocol in `dynamodb_outbox.ports`."""
+    if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in methods):
+        raise _refusal(argument)(f"is {shown(given)}; an object with {', '.join(methods)} is needed.")
+    return given
+
+
 def _source(source: object) -> str:
     if (fault := source_fault(source)) is not None:
-        raise ConfigurationError(f"Outbox(source={source!r}): {fault}")
+        raise ConfigurationError(f"Outbox(source={shown(source)}): {fault}")
     return text(source, _refusal("source"))
 
 
@@ -204,28 +218,30 @@ def _tables(table: str, outbox_table: object, layout: Layout, given: object) -> 
     if outbox_table is not None:
         if layout.placement != "table":
             raise _refusal("outbox_table")(
-                f"is {outbox_table!r}, and Layout(placement='item') keeps records in the table of the items that they "
-                "tell about. Leave it out, or say placement='table'."
+                f"is {shown(outbox_table)}, and Layout(placement='item') keeps records in the table of the items that "
+                "they tell about. Leave it out, or say placement='table'."
             )
         records = text(outbox_table, _refusal("outbox_table"))
-    if schemas.get(records, layout.keys) != layout.keys:
+    name = table_name(records)
+    if schemas.get(name, layout.keys) != layout.keys:
         raise _refusal("tables")(
-            f"says {records!r} has {schemas[records]}, and the layout says {layout.keys} of that table, which "
+            f"says {name!r} has {schemas[name]}, and the layout says {layout.keys} of that table, which "
             "holds the records. Give Layout(...) its keys."
         )
-    alone = layout.placement == "table" and records == table
+    alone = layout.placement == "table" and name == table_name(table)
     return Tables(records, None if alone else table, layout, schemas)
 
 
 def _schemas(given: object, layout: Layout) -> dict[str, Keys]:
-    schemas = {}
+    schemas: dict[str, Keys] = {}
     for name, keys in mapping(given, _refusal("tables")).items():
         named = text(name, _refusal("tables, the name of a table,"))
         if not isinstance(keys, Keys):
-            raise _refusal(f"tables[{named!r}]")(f"is {keys!r}; Keys(...) is needed.")
+            raise _refusal(f"tables[{named!r}]")(f"is {shown(keys)}; Keys(...) is needed.")
         if layout.version in keys.types:
             raise _refusal(f"tables[{named!r}]")(f"has the key attribute {layout.version!r}, which counts versions.")
-        schemas[named] = keys
+        if schemas.setdefault(table_name(named), keys) != keys:
+            raise _refusal("tables")(f"names {table_name(named)!r} twice, with other keys.")
     return schemas
 
 
@@ -233,7 +249,7 @@ def _claim_check(given: object, max_event_bytes: int) -> ClaimCheck | None:
     if given is None:
         return None
     if not isinstance(given, ClaimCheck):
-        raise ConfigurationError(f"Outbox: claim_check is {given!r}; a ClaimCheck is needed.")
+        raise ConfigurationError(f"Outbox: claim_check is {shown(given)}; a ClaimCheck is needed.")
     if given.rule.threshold_bytes > max_event_bytes:
         raise ConfigurationError(
             f"Outbox: claim_check has a threshold of {given.rule.threshold_bytes:,} bytes, above max_event_bytes "
@@ -246,5 +262,5 @@ def _layout(layout: object) -> Layout:
     if layout is None:
         return Layout()
     if not isinstance(layout, Layout):
-        raise ConfigurationError(f"Outbox: layout is {layout!r}; a Layout is needed.")
+        raise ConfigurationError(f"Outbox: layout is {shown(layout)}; a Layout is needed.")
     return layout

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import text, whole
+from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
@@ -109,12 +109,12 @@ class Relay:
     ) -> None:
         _check_parts(sink, layout)
         if ordering not in ("key", "none"):
-            raise ConfigurationError(f"Relay(ordering={ordering!r}): 'key' or 'none'.")
+            raise ConfigurationError(f"Relay(ordering={shown(ordering)}): 'key' or 'none'.")
         whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
         if table is not None:
             text(table, _refusal("table"))
         if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
-            raise ConfigurationError(f"Relay(source={source!r}): {fault}")
+            raise ConfigurationError(f"Relay(source={shown(source)}): {fault}")
         self.sink = sink
         self.layout = layout if layout is not None else Layout()
         self._table = table
@@ -128,6 +128,7 @@ class Relay:
         self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + _TABLE_CALLS, "outbox-relay")
         self._recent_parks: tuple[int, ...] = ()
         self._warned = False
+        self._warned_of_strangers = False
 
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.
@@ -143,9 +144,10 @@ class Relay:
         remaining_ms = _remaining_ms(context)
         selection = select(_records_of(event), self.layout)
         _report_elsewhere(selection)
+        self._warn_of_strangers(selection)
         selected = selection.records
         if not selected:
-            return {"batchItemFailures": []}
+            return _answer(None)
         table = self._table_of(selected)
         batch = _Batch(selected, table, self.sink, self.layout, source=self._source or table)
         machine = Machine(
@@ -159,9 +161,11 @@ class Relay:
         lowest = run.to_the_end()
         self._recent_parks = machine.recent_parks
         run.report(lowest)
-        if lowest is None:
-            return {"batchItemFailures": []}
-        return {"batchItemFailures": [{"itemIdentifier": selected[lowest].sequence_number}]}
+        if selection.held is not None:
+            _log.error("held at record %s: %s", selection.held.sequence_number, selection.held.error)
+        if lowest is not None:
+            return _answer(selected[lowest].sequence_number)
+        return _answer(None if selection.held is None else selection.held.sequence_number)
 
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
@@ -169,6 +173,15 @@ class Relay:
         if tables or not table:
             raise ConfigurationError("the records do not name one table (eventSourceARN). Give the relay table=...")
         return table
+
+    def _warn_of_strangers(self, selection: Selection) -> None:
+        if selection.strangers and not self._warned_of_strangers:
+            self._warned_of_strangers = True
+            _log.warning(
+                "%s of this table, which by Layout(placement='table') holds records alone, told as no record and not "
+                "published. Say how records are told by Layout(select=...): select={} is every item",
+                f"{counted(selection.strangers, 'item')} {'was' if selection.strangers == 1 else 'were'}",
+            )
 
     def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
         """How long before the deadline the last publish, or the last table call, may start."""
@@ -358,6 +371,11 @@ def _records_of(event: Any) -> list[Any]:
     return records
 
 
+def _answer(sequence_number: str | None) -> dict[str, list[dict[str, str]]]:
+    """Return Lambda's answer: the stream goes on from that record, or after the whole batch."""
+    return {"batchItemFailures": [] if sequence_number is None else [{"itemIdentifier": sequence_number}]}
+
+
 _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))
 
 
@@ -408,11 +426,11 @@ def _check_parts(sink: Any, layout: Any) -> None:
     ):
         bus = repr(sink) if isinstance(sink, str) else "'orders'"
         raise ConfigurationError(
-            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {sink!r}. "
+            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(sink)}. "
             "EventBridge is in dynamodb_outbox.sinks."
         )
     if layout is not None and not isinstance(layout, Layout):
-        raise ConfigurationError(f"Relay(layout={layout!r}): a Layout is needed.")
+        raise ConfigurationError(f"Relay(layout={shown(layout)}): a Layout is needed.")
 
 
 def _refusal(what: str) -> Callable[[str], ConfigurationError]:

@@ -73,7 +73,6 @@ class Setting:
 
     tables: Tables
     source: str
-    layout: Layout
     max_event_bytes: int
     commit_within_ms: int
     store: Store
@@ -81,6 +80,11 @@ class Setting:
     entropy: Entropy
     payloads: PayloadStore | None = None
     compression: Encoding | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the table that holds the records."""
+        return self.tables.layout
 
     @property
     def place(self) -> Place:
@@ -126,13 +130,15 @@ class Transaction:
     if_version    the item must have this version; a put or an update writes the next one
     condition     a boto3 condition (`Attr("status").eq("OPEN")`), or text with `names=` and `values=`
     table         another table; its keys are the layout's, or those that Outbox(tables=...) names. Needed where the
-                  outbox's table holds the records alone: Layout(placement="table") without `outbox_table`
+                  outbox's table holds nothing but records: Layout(placement="table") with no other `outbox_table`
 
     Several of them must all hold. A condition that does not hold makes the commit raise ConditionFailed, with the item
-    as it was. All actions raise InvalidAction for arguments that cannot work (DuplicateAction for a second action on
-    one item, ReservedName for keys of the library's own items, and an item that `Layout(select=...)` would take for a
-    record), InvalidValue for values that cannot be stored,
-    LimitExceeded for what is too large, and TransactionClosed after the end.
+    as it was.
+
+    All actions raise InvalidAction for arguments that cannot work (DuplicateAction for a second action on one item,
+    ReservedName for keys of the library's own items) and for an item that `Layout(select=...)` would take for a record,
+    InvalidValue for values that cannot be stored, LimitExceeded for what is too large, and TransactionClosed after the
+    end.
     """
 
     def __init__(self, setting: Setting, guard: Guard | None) -> None:
@@ -165,7 +171,10 @@ class Transaction:
         """Store an item, in place of the one there if a condition allows that or `overwrite` says so.
 
         With Layout(version=...) the version attribute is filled in under `if_absent` and `if_version`, and otherwise
-        stored as the item has it. Raises UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
+        stored as the item has it: `overwrite=True` of an item without it loses the version, and `if_version` fails from
+        then on. An item that has no version yet is given one by `update(key, set={"version": 1}, if_exists=True,
+        condition="attribute_not_exists(version)")`; `if_version=0` is an item whose version is the number 0. Raises
+        UnconditionalPut without a condition or `overwrite`; ItemTooLarge.
         """
         target = self._target("put", item, table, whole_item=True)
         flag(overwrite, _about("overwrite", target.label))
@@ -265,9 +274,11 @@ class Transaction:
         """Add an event, published if and only if the transaction is committed.
 
         `type` has 1 to 128 characters; `data` is any JSON value, with Decimal, aware datetimes, UUIDs and Enums by the
-        rule of `core.codec.payload`; `key` is the ordering key, the partition written unless given (as text: a number
-        in plain digits, bytes in base64); `time` is when it happened, now unless given; `attributes` are CloudEvents
-        extension attributes, text by lower-case names.
+        rule of `core.codec.payload`, and with Layout(payload_format="map") an object that DynamoDB can hold; `key` is
+        the ordering key, the partition written unless given (as text: a number in plain digits, bytes in base64; with
+        Layout(pk_type="B") every text that is valid base64 is taken for that, "customer" too: encode keys yourself);
+        `time` is when it happened, now unless given; `attributes` are CloudEvents extension attributes, text by lower-
+        case names.
 
         With Layout(version=...) an event whose key is the partition of the one item there that counts its version gets
         a `sequence` (`core.commit.numbering`); a `subject` of your own must then name that item.
@@ -304,10 +315,10 @@ class Transaction:
         written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
         goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
         EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, InvalidEvent (for a
-        partition that cannot be the key of a record, or data that is to be stored as a map and cannot be), and
-        ConfigurationError when no client was given and no AWS Region is configured. With a claim check UploadFailed,
-        when the data of an event could not be stored: nothing was sent, and commit() may be called again. Uploads are
-        not counted in `commit_within`.
+        partition that cannot be the key of a record), InvalidAction (for a version without an event, under
+        dense_versions), and ConfigurationError when no client was given and no AWS Region is configured. With a claim
+        check UploadFailed, when the data of an event could not be stored: nothing was sent, and commit() may be called
+        again. Uploads are not counted in `commit_within`.
         """
         self._refuse_ended("commit")
         plan = self._planned()

@@ -11,15 +11,13 @@ import pytest
 from dynamodb_outbox import Event, Inbox, Keys, Layout
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.place import is_record
-from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.layout import RECORD_ATTRIBUTES
+from dynamodb_outbox.errors import ConfigurationError, NoGuard
 from dynamodb_outbox.local.provision import create_table
+from other_names import OTHER_NAMES
 
 if TYPE_CHECKING:
     from conftest import Account
     from dynamodb_outbox import Transaction
-
-RENAMED = {name: f"x_{name}" for name in RECORD_ATTRIBUTES if not name.startswith("ob_")}
 
 
 def placed(number: int) -> Event:
@@ -38,7 +36,7 @@ def placed(number: int) -> Event:
     ("layout", "outbox_table"),
     [
         (Layout(own_partition=True, sk=None), None),
-        (Layout(pk="type", sk="payload", prefix="R/", inbox_prefix="IN/", columns=RENAMED), None),
+        (Layout(pk="type", sk="payload", prefix="R/", inbox_prefix="IN/", columns=OTHER_NAMES), None),
         (Layout(select={}, placement="table"), "inbox"),
         (Layout(placement="table", pk="p", sk=None), "inbox"),
     ],
@@ -92,3 +90,29 @@ def test_an_inbox_refuses_what_an_outbox_refuses() -> None:
         Inbox("billing", consumer="invoices", outbox_table="inbox")
     with pytest.raises(ConfigurationError, match="tables"):
         Inbox("billing", consumer="invoices", tables={"billing": Keys("id", None)})
+
+
+def test_columns_may_change_and_a_duplicate_stays_one(engine: Account) -> None:
+    """What an inbox record says has the same form in every layout."""
+    client = engine.client("dynamodb")
+    create_table(client, "billing")
+    runs = []
+    for layout in (Layout(), Layout(columns={"id": "event_id", "tx": "origin"}), Layout()):
+        inbox = Inbox("billing", consumer="invoices", layout=layout, client=client)
+        inbox.consumer(lambda event, tx: tx.emit("invoice.made", event.data, key=event.key))
+        runs.append(inbox.apply(placed(1)))
+    assert runs == [True, False, False]
+
+
+def test_an_item_in_an_inbox_records_place_is_no_duplicate(engine: Account) -> None:
+    """Nor is the event applied over it: the message goes back, and the error says what is in the way."""
+    client = engine.client("dynamodb")
+    create_table(client, "billing")
+    key = {"pk": {"S": "INBOX#invoices#shop.orders#event-1"}, "sk": {"S": "GUARD"}}
+    client.put_item(TableName="billing", Item={**key, "fingerprint": {"S": "event-1"}})
+    inbox = Inbox("billing", consumer="invoices", client=client)
+    inbox.consumer(lambda event, tx: tx.emit("invoice.made", event.data, key=event.key))
+    with pytest.raises(NoGuard) as caught:
+        inbox.apply(placed(1))
+    assert (caught.value.command, caught.value.table) == (key["pk"]["S"], "billing")
+    assert client.scan(TableName="billing")["Count"] == 1

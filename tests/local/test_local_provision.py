@@ -94,7 +94,7 @@ def test_making_everything_twice_changes_nothing(engine: Account) -> None:
 
 
 def test_what_differs_is_refused(engine: Account) -> None:
-    """Another key, stream, TTL attribute or time-out than asked for is an error that names it."""
+    """Another key, index, stream, TTL attribute or time-out than asked for is an error that names it."""
     tables, queues = engine.client("dynamodb"), engine.client("sqs")
     create_table(tables, "shop")
     assert create_table(tables, "plain", view_type=None) is None
@@ -111,6 +111,9 @@ def test_what_differs_is_refused(engine: Account) -> None:
         create_table(tables, "plain")
     with pytest.raises(AlreadyDifferent, match="TTL attribute"):
         create_table(tables, "shop", layout=Layout(ttl="dies"))
+    for layout in (Layout(index="waiting"), Layout(columns={"at": "sent"}), Layout(columns={"id": "uid"})):
+        with pytest.raises(AlreadyDifferent, match=f"the index '{layout.index}'"):
+            create_table(tables, "shop", layout=layout)
     with pytest.raises(AlreadyDifferent, match="visibility time-out") as caught:
         create_queue(queues, "invoices", visibility_timeout_s=6)
     assert (caught.value.name, caught.value.found, caught.value.wanted) == ("invoices", "5", "6")

@@ -13,14 +13,18 @@ from relay_layouts import a_key, layouts, stream_record
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.record.place import (
     carried_id,
-    carrier,
     guard_keys,
+    guard_partition,
+    inbox_partition,
     is_record,
+    key_bytes,
+    key_of_partition,
     key_text,
     key_value,
     keys_of,
     native,
     partition_of,
+    quoted,
     record_keys,
     reserved_prefix,
     stream_filter,
@@ -44,12 +48,12 @@ DEDICATED = Layout(placement="table", sk=None)
     ],
 )
 def test_the_keys_of_a_record(layout: Layout, key: str, keys: dict[str, Any]) -> None:
-    """As the table at the top of the module says; the id is always what follows the prefix."""
+    """As the table of the schema says; the id is always what follows the prefix."""
     assert record_keys(layout, key, "1") == keys
     assert carried_id(keys, layout) == "1"
-    assert keys[carrier(layout)]["S"].endswith("1")
-    assert carried_id({**keys, carrier(layout): {"S": "1"}}, layout) is None
-    assert carried_id({**keys, carrier(layout): {"N": "1"}}, layout) is None
+    assert keys[layout.carrier]["S"].endswith("1")
+    assert carried_id({**keys, layout.carrier: {"S": "1"}}, layout) is None
+    assert carried_id({**keys, layout.carrier: {"N": "1"}}, layout) is None
 
 
 @pytest.mark.parametrize(
@@ -136,8 +140,9 @@ def test_guards_have_a_sort_key_where_the_table_has_one() -> None:
         (DEDICATED, {"pk": {"S": "OUTBOX#1"}}, True),
         (DEDICATED, {"pk": {"S": "IDEMP#1"}}, False),
         (Layout(select={}), {"pk": {"S": "A"}, "sk": {"S": "1"}}, True),
-        (Layout(select={}), {"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}}, False),
-        (Layout(select={}), {"pk": {"S": "INBOX#1"}, "sk": {"S": "GUARD"}}, False),
+        (Layout(select={}), {"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}, "ob_v": {"N": "1"}}, False),
+        (Layout(select={}), {"pk": {"S": "INBOX#1"}, "sk": {"S": "GUARD"}, "ob_v": {"N": "1"}}, False),
+        (Layout(select={}), {"pk": {"S": "INBOX#7"}, "sk": {"S": "1"}}, True),
         (Layout(select={}, sk_type="N"), {"pk": {"S": "A"}, "sk": {"N": "1"}}, True),
         (Layout(select={"kind": "EVENT"}), {"pk": {"S": "A"}, "sk": {"S": "1"}, "kind": {"S": "EVENT"}}, True),
         (Layout(select={"kind": "EVENT"}), {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}}, False),
@@ -158,18 +163,20 @@ def test_what_is_a_record(layout: Layout, item: dict[str, Any], record: bool) ->
 texts = st.sampled_from(("OUTBOX#1", "E1", "IDEMP#1", "INBOX#1", "RECORD", "A", "GUARD"))
 
 
-@given(layouts(), texts, texts, texts)
+@given(layouts(), texts, texts, texts, st.booleans())
 @settings(deadline=None)
-def test_the_filter_lets_through_what_is_a_record_and_guards(layout: Layout, pk: str, sk: str, entity: str) -> None:
+def test_the_filter_lets_through_what_is_a_record_and_guards(
+    layout: Layout, pk: str, sk: str, entity: str, ours: bool
+) -> None:
     """A record that the filter left out would be lost; it may pass what the relay passes over."""
     item: dict[str, Any] = {layout.pk: key_value(a_key(layout), layout.pk_type)}
     if layout.pk_type == "S":
         item[layout.pk] = {"S": pk}
     if layout.sk is not None:
         item[layout.sk] = {"S": sk}
-    item["entity"] = {"S": entity}
+    item |= {"entity": {"S": entity}, **({"ob_v": {"N": "1"}} if ours else {})}
     passes = compile_filters(stream_filter(layout)).match(stream_record(item, layout))
-    guard = pk.startswith((layout.guard_prefix, layout.inbox_prefix)) and layout.pk_type == "S"
+    guard = ours and pk.startswith((layout.guard_prefix, layout.inbox_prefix)) and layout.pk_type == "S"
     if is_record(item, layout):
         assert passes
     elif passes:
@@ -199,3 +206,52 @@ def test_the_partition_of_a_key() -> None:
     assert partition_of(Layout(), "A") == {"S": "A"}
     assert partition_of(Layout(own_partition=True), "A") == {"S": "OUTBOX#A"}
     assert partition_of(Layout(pk_type="N"), "7") == {"N": "7"}
+
+
+@given(layouts())
+@settings(deadline=None)
+def test_a_partition_tells_its_key_again(layout: Layout) -> None:
+    """Where there is a sort key; in tables without one the id is there."""
+    if layout.sk is not None:
+        assert key_of_partition(layout, partition_of(layout, a_key(layout))) == a_key(layout)
+
+
+def test_a_partition_of_another_writers_counts_as_its_key() -> None:
+    """A row without the prefix, or with nothing after it, has a key all the same."""
+    layout = Layout(own_partition=True)
+    assert key_of_partition(layout, {"S": "A"}) == "A"
+    assert key_of_partition(layout, {"S": "OUTBOX#"}) == "OUTBOX#"
+    assert key_of_partition(Layout(), {"S": "OUTBOX#A"}) == "OUTBOX#A"
+
+
+@pytest.mark.parametrize(
+    ("layout", "most"),
+    [
+        (Layout(), 2048),
+        (Layout(own_partition=True, prefix="\u00c9#"), 2045),
+        (Layout(own_partition=True, sk=None), 2048),
+        (DEDICATED, 2048),
+        (Layout(pk_type="B"), 2732),
+        (Layout(pk_type="N"), 2048),
+    ],
+)
+def test_a_key_has_the_room_that_its_partition_leaves(layout: Layout, most: int) -> None:
+    """The prefix takes of it, base64 is longer than what it stands for, and a table without a sort key holds the id."""
+    assert key_bytes(layout) == most
+
+
+def test_guards_and_inbox_records_have_partitions_of_their_own() -> None:
+    """Under the layout's prefixes."""
+    layout = Layout(guard_prefix="G/", inbox_prefix="I/")
+    assert guard_partition(layout, "ab12") == "G/ab12"
+    assert inbox_partition(layout, "invoices", "shop#1%", "a#b") == "I/invoices#shop%231%25#a#b"
+
+
+names = st.text("a#%2", min_size=1)
+
+
+@given(st.lists(st.tuples(names, names), unique=True, max_size=9))
+def test_no_two_events_share_an_inbox_record(events: list[tuple[str, str]]) -> None:
+    """Whatever characters stand in their sources and ids."""
+    assert len({inbox_partition(Layout(), "c", *event) for event in events}) == len(events)
+    assert all("#" not in quoted(source) for source, _ in events)

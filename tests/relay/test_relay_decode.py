@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from relay_layouts import NOON, event
 
 from dynamodb_outbox.core.codec.envelope import cloudevent
+from dynamodb_outbox.core.record.by_hand import id_by_keys
 from dynamodb_outbox.core.record.decode import decode, ordering_key
 from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
-from dynamodb_outbox.core.record.schema import id_by_hand
 from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
 
 LAYOUT = Layout()
-NOON = datetime(2026, 1, 31, 12, 0, 0, 250_000, timezone.utc)
 Image = dict[str, dict[str, Any]]
 
 
@@ -42,21 +42,6 @@ def ours(*events: Event, **changes: dict[str, Any] | None) -> Image:
     draft = RecordDraft("0197-id", "ORDER#1", events or (event(),), 0, 1)
     image: dict[str, Any] = {**encode_record(draft, Origin("tx", 1769860800123, "eu-west-1"), LAYOUT), **changes}
     return {name: value for name, value in image.items() if value is not None}
-
-
-def event(event_id: str = "0197-id", **changes: Any) -> Event:
-    """Return an event with all its fields."""
-    fields: dict[str, Any] = {
-        "type": "order.placed",
-        "source": "shop.orders",
-        "payload": '{"n":1.10}',
-        "time": NOON,
-        "key": "ORDER#1",
-        "subject": "1",
-        "sequence": "0001",
-        "attributes": {"traceparent": "00-ab"},
-    }
-    return Event(event_id, **{**fields, **changes})
 
 
 def test_a_hand_written_row_is_relayed_as_it_is() -> None:
@@ -149,17 +134,22 @@ def test_fields_of_a_foreign_row_are_quoted_in_the_envelope() -> None:
     [
         ({"sk": {"S": "OUTBOX#"}}, "no id"),
         ({"type": None}, "'type' is missing"),
-        ({"type": {"N": "1"}}, "'type' is missing, empty or not of type S"),
+        ({"type": {"N": "1"}}, "'type' is missing, empty, NULL or not of type S"),
+        ({"type": {"NULL": True}}, "'type' is missing, empty, NULL or"),
         ({"payload": None}, "'payload' is missing"),
-        ({"payload": {"L": []}}, "'payload'"),
-        ({"ts": None}, "'ts'"),
-        ({"ts": {"S": "1769860800"}}, "'ts'"),
+        ({"payload": {"NULL": True}}, "'payload' is missing, empty, NULL or"),
+        ({"payload": {"L": []}}, r"'payload' is of type L; S \(JSON text\) or M is needed"),
+        ({"payload": {"S": '"\\ud800"'}}, "half of a surrogate pair"),
+        ({"ts": None}, r"'ts' is missing, NULL, or not a number \(N\) of seconds since 1970\."),
+        ({"ts": {"NULL": True}}, "'ts' is missing, NULL, or not"),
+        ({"ts": {"S": ""}}, r"'ts' is not a number \(N\) of seconds since 1970\."),
+        ({"ts": {"S": "x"}}, r"for text say Layout\(columns=\{'time': 'ts', 'ts': 'outbox_ts'\}\)"),
         ({"ts": {"N": "soon"}}, "'ts'"),
         ({"ts": {"N": "1e30"}}, "'ts'"),
         ({"ts": {"N": "NaN"}}, "'ts'"),
         ({"ts": {"N": ["1"]}}, "'ts'"),
         ({"ts": {"N": "1e999999999"}}, "'ts'"),
-        ({"ts": {"N": "900000000000"}}, "not a time"),
+        ({"ts": {"N": "900000000000"}}, "seconds since 1970: it is outside the years 1 to 9999"),
     ],
 )
 def test_a_malformed_row_is_refused_with_its_reason(changes: dict[str, Any], reason: str) -> None:
@@ -271,12 +261,12 @@ def test_ids_that_are_unique_in_a_partition_alone_are_told_apart() -> None:
 @given(st.lists(st.tuples(st.text("a#%2", min_size=1), st.text("a#%2", min_size=1)), unique=True, max_size=9))
 def test_no_two_rows_share_an_id(keys: list[tuple[str, str]]) -> None:
     """Whatever characters stand in their keys."""
-    assert len({id_by_hand(*key) for key in keys}) == len(keys)
+    assert len({id_by_keys(*key) for key in keys}) == len(keys)
 
 
 def test_an_id_stays_short_enough_for_a_consumer_to_keep() -> None:
     """A long one is hashed, the same each time."""
-    first = id_by_hand("p" * 500, "1" * 12)
+    first = id_by_keys("p" * 500, "1" * 12)
     assert len(first) == 64
-    assert first == id_by_hand("p" * 500, "1" * 12) != id_by_hand("p" * 500, "1" * 13)
-    assert id_by_hand("p" * 500, "1" * 11) == "p" * 500 + "#" + "1" * 11
+    assert first == id_by_keys("p" * 500, "1" * 12) != id_by_keys("p" * 500, "1" * 13)
+    assert id_by_keys("p" * 500, "1" * 11) == "p" * 500 + "#" + "1" * 11

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from relay_layouts import COLUMNS, a_key, as_lambda, stream_record
+from relay_layouts import a_key, as_lambda, stream_record
 from relay_shell import CONTENT, Bus, Context, failures
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
@@ -19,11 +19,12 @@ from dynamodb_outbox.core.codec.size import item_bytes
 from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.record.place import keys_of
-from dynamodb_outbox.core.record.states import state_of
+from dynamodb_outbox.core.record.states import mark_name, state_of
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.publisher import Relay
+from other_names import OTHER_NAMES
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -66,7 +67,7 @@ CASES = {
     "partition key a number": Case(Layout(pk_type="N")),
     "partition key of bytes": Case(Layout(pk_type="B")),
     "a table of its own": Case(Layout(placement="table", sk=None)),
-    "other names": Case(Layout(pk="id", sk="type", ttl="at", columns=COLUMNS)),
+    "other names": Case(Layout(pk="id", sk="type", ttl="at", columns=OTHER_NAMES)),
     "a map": Case(Layout(payload_format="map")),
     "told by an attribute": Case(Layout(select={"entity": "RECORD"})),
     "a row in a table of its own": Case(
@@ -164,7 +165,7 @@ def test_a_refused_record_is_parked(engine: Account, name: str, there: bool) -> 
     assert shop.relayed(item) == []
     found = shop.get(item)
     assert state_of(found, case.layout) == "parked"
-    assert found[case.layout.column("parked_code")] == {"S": "Bad"}
+    assert found[case.layout.column(mark_name(item, "parked_code"))] == {"S": "Bad"}
     assert {n: found[n] for n in item if n not in ("ob_pending", case.layout.column("state"))} == {
         n: v for n, v in item.items() if n not in ("ob_pending", case.layout.column("state"))
     }
@@ -185,7 +186,7 @@ def test_more_events_are_added_to_a_parked_record(engine: Account, name: str) ->
     image = as_lambda(item)
     assert states.park("shop", image, Parking("Bad", "never", 1, (1,))).new
     assert not states.park("shop", image, Parking("Bad", "never", 1, (3,))).new
-    assert set(shop.get(item)[case.layout.column("parked_events")]["NS"]) == {"1", "3"}
+    assert set(shop.get(item)[case.layout.column(mark_name(item, "parked_events"))]["NS"]) == {"1", "3"}
 
 
 def full(item: dict[str, Any]) -> dict[str, Any]:

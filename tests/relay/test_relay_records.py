@@ -39,6 +39,9 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+AT_TEXT = row(1, at={"S": "2026-01-31"})
+
+
 def pending(number: int) -> dict[str, Any]:
     """Return a record as this library's writer stores it."""
     return row(
@@ -150,6 +153,29 @@ def test_a_hand_written_row_is_parked_whether_it_is_still_there_or_not(shop: Sho
     assert found["id"] == {"S": "ORDER%231#1"}
     assert found["ob_state"] == {"S": "parked"}
     assert shop.index("parked") == ["OUTBOX#1"]
+
+
+@pytest.mark.parametrize(("there", "image"), [(True, AT_TEXT), (False, AT_TEXT), (True, row(1))])
+def test_a_row_whose_at_is_something_else_keeps_it_and_is_parked_apart(
+    engine: Account, there: bool, image: dict[str, Any]
+) -> None:
+    """A table without the index may have such rows; with it DynamoDB takes none."""
+    client = engine.client("dynamodb")
+    client.create_table(
+        TableName="plain",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    )
+    if there:
+        client.put_item(TableName="plain", Item=AT_TEXT | {"expires_at": {"N": "9"}})
+    states = DynamoRecordStates(LAYOUT, client=client)
+    assert states.park("plain", image, WHY) == Parked(new=True)
+    assert states.park("plain", image, WHY) == Parked()
+    found = {one["sk"]["S"]: one for one in client.scan(TableName="plain", ConsistentRead=True)["Items"]}
+    assert found.pop("OUTBOX#1") == AT_TEXT
+    assert found.keys() == {"OUTBOX#1#parked"}
+    assert found["OUTBOX#1#parked"]["parked_code"] == {"S": "MalformedDetail"}
 
 
 def test_a_deleted_record_is_parked(shop: Shop) -> None:

@@ -112,6 +112,7 @@ def test_a_missing_image_of_something_else_does_not_matter() -> None:
     record = stream_record(sk="META")
     del record["dynamodb"]["NewImage"]
     assert numbers(record) == []
+    assert select([record], Layout(placement="table")).strangers == 0
 
 
 def test_another_layout_is_an_error_and_not_silence() -> None:
@@ -180,11 +181,77 @@ def test_what_select_asks_for_is_looked_for_in_the_image() -> None:
     records = [
         keyed(keys),
         keyed(keys, kind={"S": "OTHER"}),
-        keyed({"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}}, **event),
+        keyed({"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}}, **event, ob_v={"N": "1"}),
         keyed(keys, **event, ob_state={"S": "parked"}),
         keyed(keys, **event),
     ]
     assert [dict(one.image) for one in select(records, layout).records] == [keys | event]
+
+
+WAITING: dict[str, Any] = {"ob_v": {"N": "1"}, "ob_pending": {"S": "03"}, "state": {"S": "pending"}}
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(prefix="EVENT#"), Layout(select={"kind": "EVENT"}), Layout(select={"pk": {"prefix": "E"}})]
+)
+def test_a_record_of_another_layout_is_an_error_and_not_silence(layout: Layout) -> None:
+    """Nobody would ever publish it; the advice names both ways out."""
+    with pytest.raises(ConfigurationError, match=r"Layout of the writer.*stream_filter"):
+        select([stream_record(**WAITING)], layout)
+
+
+@pytest.mark.parametrize(
+    ("sk", "image"),
+    [
+        ("OUTBOX#1#parked", WAITING | {"ob_pending": {"S": "parked"}}),
+        ("GUARD", {"ob_v": {"N": "1"}, "ob_guard": {"M": {}}}),
+        ("META", {"ob_pending": {"S": "03"}}),
+        ("OUTBOX#1", {"ob_v": {"N": "1"}, "state": {"S": "published"}}),
+    ],
+)
+@pytest.mark.parametrize("layout", [Layout(prefix="EVENT#"), Layout(select={"kind": "EVENT"})])
+def test_what_waits_for_no_relay_is_passed_over(layout: Layout, sk: str, image: dict[str, Any]) -> None:
+    """Guards, what stands for a parked record, what is published, items of the user's."""
+    assert select([stream_record(sk=sk, **image)], layout).records == ()
+
+
+def test_other_columns_than_the_writers_are_an_error() -> None:
+    """On either side: the event would be another one. A record that was parked waits for nobody."""
+    layout = Layout(columns={"type": "kind"})
+    theirs = WAITING | {"ob_columns": {"S": layout.columns_digest}}
+    assert len(select([stream_record(**theirs)], layout).records) == 1
+    for image, read_by in ((theirs, LAYOUT), (WAITING, layout), (theirs, Layout(columns={"type": "sort"}))):
+        with pytest.raises(ConfigurationError, match="other column names"):
+            select([stream_record(**image)], read_by)
+        assert select([stream_record(**image | {"ob_pending": {"S": "parked"}})], read_by).records == ()
+    assert len(select([stream_record(ob_columns={"S": "?"})], layout).records) == 1
+
+
+def test_what_comes_before_a_record_of_another_layout_is_relayed() -> None:
+    """So that a batch from both sides of a change does not stay for ever."""
+    other = stream_record("9", **WAITING, ob_columns={"S": "other"})
+    later = stream_record("11", **WAITING, ob_columns={"S": "other"})
+    selection = select([stream_record("10", **WAITING), later, other, stream_record("8", **WAITING)], LAYOUT)
+    assert [one.sequence_number for one in selection.records] == ["8"]
+    assert selection.held is not None
+    assert selection.held.sequence_number == "9"
+
+
+@pytest.mark.parametrize(
+    ("layout", "image", "strangers"),
+    [
+        (Layout(placement="table"), {}, 1),
+        (Layout(placement="table", select={"kind": "EVENT"}), {}, 1),
+        (Layout(placement="table"), {"ob_v": {"N": "1"}}, 0),
+        (Layout(placement="table", select={}), {}, 0),
+        (Layout(), {}, 0),
+    ],
+)
+def test_items_of_a_table_of_records_that_are_none_are_counted(
+    layout: Layout, image: dict[str, Any], strangers: int
+) -> None:
+    """Most likely they are records that the layout does not tell; guards are none of them."""
+    assert select([stream_record(sk="META", **image)], layout).strangers == strangers
 
 
 def test_without_an_image_select_cannot_tell() -> None:
@@ -207,6 +274,7 @@ def test_the_region_and_the_state_may_have_other_names() -> None:
     """Columns of the table's own that are called like ours say nothing."""
     layout = Layout(columns={"region": "made_in", "state": "outbox_state"})
     ours: dict[str, Any] = {"ob_v": {"N": "1"}, "region": {"S": "us-east-1"}, "state": {"S": "parked"}}
+    ours["ob_columns"] = {"S": layout.columns_digest}
     assert len(select([stream_record(**ours)], layout).records) == 1
     assert select([stream_record(**ours, outbox_state={"S": "parked"})], layout).records == ()
     elsewhere = select([stream_record(**ours, made_in={"S": "us-east-2"})], layout).elsewhere

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
-from dynamodb_outbox.core.record.schema import apart_texts
 from dynamodb_outbox.core.record.states import MOVES, moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
@@ -49,7 +47,7 @@ def test_a_request_is_made_only_for_a_move_that_there_is(state: str) -> None:
 
 def test_settling_expects_the_state_it_saw() -> None:
     """Published, with a TTL in seconds, out of the index, on condition of the state in the image."""
-    statement = settle("shop", PENDING, Layout(published_for=timedelta(hours=1)), now_ms=10_999)
+    statement = settle("shop", PENDING | {"keep_s": {"N": "3600"}}, Layout(), now_ms=10_999)
     assert statement == {
         "Statement": 'UPDATE "shop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending" '
         'WHERE "pk"=? AND "sk"=? AND "state"=?',
@@ -150,7 +148,7 @@ def test_what_makes_a_park_superfluous(item: Any, events: set[str] | None, super
     """A record that was published, discarded, or parked for at least these events."""
     wanted = None if events is None else frozenset(events)
     assert needs_no_parking(item | {"ob_v": {"N": "1"}}, wanted, Layout()) is superfluous
-    by_hand = {"ob_state" if name == "state" else name: value for name, value in item.items()}
+    by_hand = {f"ob_{name}": value for name, value in item.items()}
     assert needs_no_parking(by_hand | {"state": {"S": "published"}}, wanted, Layout()) is superfluous
 
 
@@ -171,14 +169,3 @@ def test_an_unknown_state_counts_as_pending() -> None:
 def test_a_state_of_the_writer_of_a_row_is_none_of_ours(image: Any, state: str) -> None:
     """Ours stands in `state` in our records alone, and in `ob_state` in the others."""
     assert state_of(image, Layout()) == state
-
-
-def test_the_sort_key_of_a_record_parked_apart_fits_the_table() -> None:
-    """A long one is hashed, and still begins as records do; a short one may be hashed should the first be taken."""
-    first, other = apart_texts("OUTBOX#" + "x" * 1010, "OUTBOX#", 1024)
-    assert first == "OUTBOX#" + "x" * 1010 + "#parked"
-    assert len(other) == 78
-    (hashed,) = apart_texts("OUTBOX#" + "x" * 1017, "OUTBOX#", 1024)
-    assert hashed.startswith("OUTBOX#")
-    assert hashed.endswith("#parked")
-    assert len(hashed) == 78

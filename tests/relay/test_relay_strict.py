@@ -134,3 +134,17 @@ def test_elements_refuses_anything_but_an_array_of_objects(text: str) -> None:
     with pytest.raises(JsonFault) as caught:
         list(elements(text))
     assert caught.value.at >= 0
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "a\\ud83dx", "\\\\\\ud800", "\\ude00\\ud83d", "\ud800"])
+@pytest.mark.parametrize("text", ['"{}"', '{{"{}":1}}', '[{{"a":["{}"]}}]'])
+def test_half_of_a_surrogate_pair_is_refused(half: str, text: str) -> None:
+    """It is no character: consumers would get a text that they cannot write again."""
+    with pytest.raises(JsonFault, match="half of a surrogate pair"):
+        examine(text.format(half))
+
+
+@pytest.mark.parametrize("whole", ["\\ud83d\\ude00", "\\\\ud800", "\\\\\\\\uD800", "\U0001f600", "\\ud7ff", "\\ue000"])
+def test_what_only_looks_like_one_is_taken(whole: str) -> None:
+    """Whole pairs, and backslashes that are themselves escaped."""
+    assert examine(f'["{whole}"]').depth == 1

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
-from write_world import FakeClock, create_table
+from write_world import FakeClock, create_items_table
 
 from dynamodb_outbox import Event, Keys, Layout, Outbox
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.place import is_record, key_text
-from dynamodb_outbox.layout import RECORD_ATTRIBUTES
+from dynamodb_outbox.local.provision import create_table
+from other_names import OTHER_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from conftest import Account
 
 TABLE, RECORDS = "shop", "outbox"
-RENAMED = {name: f"x_{name}" for name in RECORD_ATTRIBUTES if not name.startswith("ob_")}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ CASES = {
     ),
     "table-of-N-B": Case(Layout(placement="table", version="version"), RECORDS, {TABLE: Keys("n", "b", "N", "B")}),
     "renamed": Case(
-        Layout(pk="type", sk="payload", ttl="ttl", prefix="R/", guard_prefix="G/", columns=RENAMED, version="version")
+        Layout(
+            pk="type", sk="payload", ttl="ttl", prefix="R/", guard_prefix="G/", columns=OTHER_NAMES, version="version"
+        )
     ),
     "map": Case(Layout(payload_format="map", version="version")),
     "select": Case(Layout(select={"entity": "OUTBOX"}, version="version")),
@@ -79,10 +82,10 @@ class LayoutWorld:
         self.engine = engine
         self.client = engine.client("dynamodb", config=Config(retries={"total_max_attempts": 1}))
         self.case = case
-        create_table(self.client, TABLE, case.keys)
+        create_table(self.client, case.records, layout=case.layout, view_type=None)
         if case.records != TABLE:
-            create_table(self.client, case.records, case.layout.keys)
-        self.clock = FakeClock()
+            create_items_table(self.client, TABLE, case.keys)
+        self.clock = FakeClock(time.time_ns() // 1_000_000)  # of today: the tables have a TTL, and the engine obeys it
         self.outbox = self.outbox_over(self.client)
 
     def outbox_over(self, client: Any, **options: Any) -> Outbox:

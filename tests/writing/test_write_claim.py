@@ -275,7 +275,7 @@ def test_a_command_is_known_by_its_data() -> None:
         world = Claimed()
         tx = world.outbox.transaction(idempotency_key="1")
         tx.emit("t", data, key="K")
-        return tx.request()["TransactItems"][-1]["Put"]["Item"]["fingerprint"]
+        return tx.request()["TransactItems"][-1]["Put"]["Item"]["ob_guard"]["M"]["fingerprint"]
 
     assert fingerprint(BIG) == fingerprint(dict(BIG)) != fingerprint({**BIG, "n": 1})
 

@@ -220,7 +220,7 @@ def test_a_part_of_the_matrix(
     """Whatever happens to the attempts and between them: never two commits, as many as verdicts say, true verdicts."""
     client = engine.client("dynamodb", config=Config(retries={"total_max_attempts": 1}))
     layout = LAYOUTS[where]
-    create_table(client, TABLE, layout.keys)
+    create_table(client, layout=layout)
     cases = {f"{kind}#{number}": case for number, case in enumerate(part(kind, whole=where == "item"))}
     with ThreadPoolExecutor(THREADS) as pool:
         ended = list(pool.map(lambda each: run(client, each[1], each[0], layout), cases.items()))

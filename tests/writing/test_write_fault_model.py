@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fault_matrix import ATTEMPTS, CALLS, MINUTE_MS, Combination, check, check_last, combinations
-from write_world import START_MS, some_guard, some_plan
+from write_world import START_MS, other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import Answer, Cancelled, Committed, Held, ItemRead, Lost, Reason
 from dynamodb_outbox.core.commit.commands import Command, Done, Fail, Read, Send, Wait
@@ -87,7 +87,7 @@ class Server:
         elif self.case.foreign == "frees":
             self.condition_holds = True
         elif self.case.foreign == "twin" and self.guard is None and self.condition_holds:
-            self.guard = {**self._own[-1], "tx": {"S": "another's"}}
+            self.guard = other_guard(self._own[-1], tx={"S": "another's"})
             self.condition_holds = False
 
     def _act(self) -> Answer:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from layout_worlds import CASES, GUARDED, TABLE, LayoutWorld, Losing
-from write_world import create_table
+from write_world import create_items_table
 
 from dynamodb_outbox import Event, Keys
-from dynamodb_outbox.core.record.place import carrier, is_record
+from dynamodb_outbox.core.record.place import is_record
+from dynamodb_outbox.core.record.schema import index_shard
 from dynamodb_outbox.errors import ConditionFailed, ConfigurationError, IdempotencyMismatch
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_all_actions_and_their_events(world: LayoutWorld) -> None:
         emitted = [
             tx.emit("order.placed", DATA, key=world.partition(1)),
             tx.emit("order.changed", {"n": 20}, key=world.partition(2), attributes={"tenant": "a"}),
-            tx.emit("order.changed", [1, 2], key=world.partition(2), subject="mine"),
+            tx.emit("order.changed", {"lines": [1, 2]}, key=world.partition(2), subject="mine"),
             tx.emit("order.gone", {}, key=world.partition(3)),
             tx.emit("told", {"to": "another"}, key=elsewhere, subject="s"),
         ]
@@ -91,10 +92,31 @@ def test_where_a_record_lives(world: LayoutWorld) -> None:
         event = place(tx, world)
     (image,) = world.images()
     layout = world.case.layout
-    assert image[carrier(layout)] == {"S": layout.prefix + event.id}
+    assert image[layout.carrier] == {"S": layout.prefix + event.id}
     assert world.events() == {world.partition(1): (read_back(world, event),)}
     if layout.own_partition and layout.sk is not None:
         assert image[layout.pk] == {"S": layout.prefix + world.partition(1)}
+
+
+def test_a_pending_record_is_in_the_index(world: LayoutWorld) -> None:
+    """Under its shard, by when it was written, with the id and the key that a sweep asks for; its item is not."""
+    with world.outbox.transaction() as tx:
+        event = place(tx, world)
+    layout = world.case.layout
+    found = world.client.query(
+        TableName=world.case.records,
+        IndexName=layout.index,
+        KeyConditionExpression="ob_pending = :shard AND #at = :at",
+        ExpressionAttributeNames={"#at": layout.column("at")},
+        ExpressionAttributeValues={
+            ":shard": {"S": index_shard(world.partition(1), layout.index_shards)},
+            ":at": {"N": str(world.clock.now_ms())},
+        },
+    )["Items"]
+    (image,) = world.images()
+    kept = {*layout.keys.types, "ob_pending", *map(layout.column, ("at", "id", "key"))}
+    assert found == [{name: value for name, value in image.items() if name in kept}]
+    assert (len(kept), image[layout.column("id")]) == (len(layout.keys.types) + 4, {"S": event.id})
 
 
 def read_back(world: LayoutWorld, event: Event) -> Event:
@@ -182,7 +204,7 @@ def test_several_tables_with_other_keys(world: LayoutWorld) -> None:
         "blobs": Keys("b", "c", "B", "S"),
     }
     for name, schema in keys.items():
-        create_table(world.client, name, schema)
+        create_items_table(world.client, name, schema)
     outbox = world.outbox_over(world.client, tables=keys)
     with outbox.transaction() as tx:
         tx.put({**world.key(1), "cents": 5}, if_absent=True)

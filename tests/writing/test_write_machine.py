@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from write_world import START_MS, some_guard, some_plan
+from write_world import START_MS, other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import (
     Answer,
@@ -29,6 +29,7 @@ from dynamodb_outbox.errors import (
     CommitUnknown,
     ConditionFailed,
     IdempotencyMismatch,
+    NoGuard,
     OutboxError,
 )
 from dynamodb_outbox.layout import Layout
@@ -104,7 +105,7 @@ def done(command: Command) -> tuple[str, bool]:
 def guard_item(plan: CommitPlan, **other: Any) -> WireItem:
     """Return the guard that the plan would write, with some attributes of another run."""
     item: dict[str, Any] = plan.request["TransactItems"][-1]["Put"]["Item"]
-    return {**item, **other}
+    return other_guard(item, **other)
 
 
 # --- answers that leave no doubt --------------------------------------------------------------------------------------
@@ -408,14 +409,36 @@ def test_a_guard_of_this_very_transaction_is_a_commit() -> None:
 
 
 def test_a_guard_with_another_fingerprint_is_a_mismatch() -> None:
-    """The key was used for something else; also when the item is no guard at all."""
+    """The key was used for something else, or for the same with values made anew, which the error says."""
     plan = some_plan(guard=some_guard())
-    for item in (guard_item(plan, tx={"S": "o"}, fingerprint={"S": "o"}), {"pk": {"S": "IDEMP#x"}}):
+    shell = Shell(plan)
+    shell.answer(Cancelled((NONE, NONE, FAILED)))
+    caught = error_of(shell.found(guard_item(plan, tx={"S": "o"}, fingerprint={"S": "o"})))
+    assert isinstance(caught, IdempotencyMismatch)
+    assert caught.idempotency_key == "command-1"
+    assert "pass fingerprint=" in str(caught)
+    assert shell.machine.state is State.CLOSED
+
+
+@pytest.mark.parametrize("first", [Cancelled((NONE, NONE, FAILED)), Lost("ReadTimeoutError")])
+def test_an_item_that_is_no_guard_says_nothing_about_the_command(first: Answer) -> None:
+    """Not that it had other content, and not that it ran: whatever the item has of what a guard has."""
+    plan = some_plan(guard=some_guard())
+    own = guard_item(plan)
+    for item in (
+        {"pk": {"S": "IDEMP#x"}, "sk": {"S": "GUARD"}},
+        {**own, "ob_guard": {"S": "x"}},
+        {**own, "ob_v": {"N": "2"}},
+        guard_item(plan, versions={"L": [{"M": {"table": {"S": "t"}}}]}),
+        guard_item(plan, tx={"S": "other"}, event_ids={"SS": ["e"]}),
+    ):
         shell = Shell(plan)
-        shell.answer(Cancelled((NONE, NONE, FAILED)))
+        shell.answer(first)
+        if isinstance(first, Lost):
+            shell.answer(Cancelled((NONE, NONE, FAILED)))
         caught = error_of(shell.found(item))
-        assert isinstance(caught, IdempotencyMismatch)
-        assert caught.idempotency_key == "command-1"
+        assert isinstance(caught, NoGuard)
+        assert (caught.command, caught.table, caught.retryable) == ("command-1", "shop", False)
         assert shell.machine.state is State.CLOSED
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from write_world import START_MS, some_guard, some_plan
+from write_world import START_MS, other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import (
     Answer,
@@ -186,7 +186,7 @@ def test_a_command_that_ran_before_is_never_run_again(same: bool, data: st.DataO
     plan = PLANS["both"]()
     item: dict[str, Any] = plan.request["TransactItems"][-1]["Put"]["Item"]
     other = {"tx": {"S": "other"}} | ({} if same else {"fingerprint": {"S": "other"}})
-    server = Server(plan, data.draw, foreign_guard=item | other)
+    server = Server(plan, data.draw, foreign_guard=other_guard(item, **other))
     command = run(server, CommitMachine(plan, 2_000), data.draw)
     assert server.commits == 0
     if isinstance(command, Done):

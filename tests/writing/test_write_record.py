@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from datetime import datetime, timedelta, timezone
@@ -15,7 +16,8 @@ from write_world import LAYOUT, START_MS, new_id, some_event
 
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_guard, encode_record
+from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
+from dynamodb_outbox.core.record.guards import encode_guard
 from dynamodb_outbox.core.record.schema import index_shard
 from dynamodb_outbox.layout import RECORD_ATTRIBUTES, Layout
 
@@ -54,6 +56,45 @@ def test_what_is_not_there_is_left_out() -> None:
     event = some_event(key="K")
     item = encode_record(RecordDraft(event.id, "K", (event,), 0, 1), Origin("t", START_MS, None), LAYOUT)
     assert {"subject", "seq", "attributes", "region", "events", LAYOUT.ttl}.isdisjoint(item)
+
+
+def test_a_record_is_its_callers_to_change() -> None:
+    """Nothing in it is shared with records that are made later, by the same layout."""
+    layout = Layout(select={"entity": "OUTBOX"})
+    event = some_event(key="K", attributes={"traceparent": "00-1"})
+    draft = RecordDraft(event.id, "K", (event,), 0, 1)
+    first: dict[str, Any] = encode_record(draft, ORIGIN, layout)
+    expected = encode_record(draft, ORIGIN, layout)
+    for value in first.values():
+        value.clear()
+    assert encode_record(draft, ORIGIN, layout) == expected
+    assert expected["entity"] == {"S": "OUTBOX"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (timedelta(days=7), None),
+        (timedelta(days=1), {"N": "86400"}),
+        (timedelta(minutes=1, milliseconds=1), {"N": "61"}),
+        (timedelta(days=7, milliseconds=1), {"N": "604801"}),
+    ],
+)
+def test_a_record_says_how_long_it_is_to_be_kept(kept: timedelta, said: dict[str, str] | None) -> None:
+    """Where that is not what any relay does; never less than the writer counts on."""
+    event = some_event(key="K")
+    item = encode_record(RecordDraft(event.id, "K", (event,), 0, 1), ORIGIN, Layout(published_for=kept))
+    assert item.get("keep_s") == said
+
+
+def test_a_record_says_which_columns_it_has() -> None:
+    """One fixed vector, so that relays in other languages agree; nothing where all names are the schema's."""
+    event = some_event(key="K")
+    draft = RecordDraft(event.id, "K", (event,), 0, 1)
+    said = hashlib.sha256(b"payload\0body\0type\0kind\0").hexdigest()[:16]
+    layout = Layout(columns={"type": "kind", "id": "id", "payload": "body"})
+    assert encode_record(draft, ORIGIN, layout)["ob_columns"] == {"S": said}
+    assert "ob_columns" not in encode_record(draft, ORIGIN, Layout(columns={"id": "id"}))
 
 
 @given(st.lists(st.tuples(texts, st.dictionaries(texts, st.decimals(-1000, 1000, places=2))), min_size=2, max_size=5))
@@ -117,6 +158,7 @@ def test_keys_spread_over_the_shards() -> None:
 
 def test_a_guard_remembers_what_was_done() -> None:
     """The guard holds fingerprint, event ids, versions and the transaction, and ends by TTL in epoch seconds."""
+    version = {"table": {"S": "shop"}, "pk": {"S": "ORDER#1"}, "sk": {"S": "META"}, "version": {"N": "3"}}
     guard = encode_guard(
         {"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}},
         fingerprint="f",
@@ -130,13 +172,15 @@ def test_a_guard_remembers_what_was_done() -> None:
         "pk": {"S": "IDEMP#1"},
         "sk": {"S": "GUARD"},
         "ob_v": {"N": "1"},
-        "fingerprint": {"S": "f"},
-        "event_ids": {"L": [{"S": "e1"}, {"S": "e2"}]},
-        "versions": {
-            "L": [{"M": {"table": {"S": "shop"}, "pk": {"S": "ORDER#1"}, "sk": {"S": "META"}, "version": {"N": "3"}}}]
+        "ob_guard": {
+            "M": {
+                "fingerprint": {"S": "f"},
+                "event_ids": {"L": [{"S": "e1"}, {"S": "e2"}]},
+                "versions": {"L": [{"M": version}]},
+                "tx": {"S": ORIGIN.tx},
+                "at": {"N": str(START_MS + 999)},
+            }
         },
-        "tx": {"S": ORIGIN.tx},
-        "at": {"N": str(START_MS + 999)},
         "ttl": {"N": str(START_MS // 1000 + 86_400)},
     }
 
@@ -146,6 +190,8 @@ def test_every_attribute_is_a_known_name() -> None:
     event = some_event(key="K", subject="s", sequence="1", attributes={"a": "b"})
     both = (event, some_event(new_id(2)))
     written = set(encode_record(RecordDraft(event.id, "K", (event,), 0, 1), ORIGIN, LAYOUT))
+    other = Layout(published_for=timedelta(days=1), columns={"type": "ts", "ts": "type"})
+    written |= set(encode_record(RecordDraft(event.id, "K", (event,), 0, 1), ORIGIN, other))
     written |= set(encode_record(RecordDraft(new_id(3), "K", both, 0, 1), ORIGIN, LAYOUT))
     written |= set(encode_guard({}, fingerprint="", event_ids=[], versions={}, origin=ORIGIN, layout=LAYOUT, keep_s=1))
     assert written - {"pk", "sk", LAYOUT.ttl} <= RECORD_ATTRIBUTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -82,6 +83,32 @@ def test_no_events_are_no_records() -> None:
 
 
 # --- sent by hand -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["client", "resource"])
+def test_what_is_returned_is_the_callers(style: Any) -> None:
+    """Changed at any depth, it changes no record that is made later, and none of the same call."""
+    world = World(layout=Layout(select={"entity": "OUTBOX"}))
+
+    def made() -> list[dict[str, Any]]:
+        events = [some_event(new_id(n), key=key) for n, key in enumerate("AB")]
+        return world.outbox.records(events, style=style)
+
+    def spoil(value: Any) -> None:
+        if isinstance(value, dict):
+            for member in value.values():
+                spoil(member)
+            value.clear()
+
+    first = made()
+    second = copy.deepcopy(first[1])
+    spoil(first[0])
+    assert first[1] == second
+    kept = [{**member["Put"], "Item": set(member["Put"]["Item"])} for member in made()]
+    assert [{**second["Put"], "Item": set(second["Put"]["Item"])}] * 2 == kept
+    assert all(
+        member["Put"]["Item"]["entity"] == ("OUTBOX" if style == "resource" else {"S": "OUTBOX"}) for member in made()
+    )
 
 
 def test_a_transaction_of_a_client(engine: Account) -> None:

@@ -254,8 +254,8 @@ def test_a_command_that_runs_again_later_is_the_same_command(write: Callable[[Tr
         assert tx.receipt.versions == {(TABLE, "ORDER#1", "META"): START_MS + later_ms}
         runs.append(world.sent()[-1]["Put"]["Item"])
     first, second = runs
-    assert first["fingerprint"] == second["fingerprint"]
-    assert first["versions"] != second["versions"]
+    assert first["ob_guard"]["M"]["fingerprint"] == second["ob_guard"]["M"]["fingerprint"]
+    assert first["ob_guard"]["M"]["versions"] != second["ob_guard"]["M"]["versions"]
     again = World(cancelled("ConditionalCheckFailed", "None", "ConditionalCheckFailed"), layout=CLOCKED)
     again.clock.pass_ms(9_000)
     again.client.items = [first]
@@ -274,7 +274,7 @@ def test_what_a_command_says_besides_its_clock_version_counts() -> None:
         with world.outbox.transaction(idempotency_key="k") as tx:
             tx.put({**ITEM, "cents": cents}, if_absent=True)
             tx.update({"pk": "ORDER#1", "sk": "B"}, set={"n": 1}, if_absent=True)
-        prints.add(world.sent()[-1]["Put"]["Item"]["fingerprint"]["S"])
+        prints.add(world.sent()[-1]["Put"]["Item"]["ob_guard"]["M"]["fingerprint"]["S"])
     assert len(prints) == 2
 
 
@@ -362,7 +362,7 @@ def test_the_version_read_is_no_part_of_a_commands_content(build: Callable[[Tran
         tx = World(layout=Layout(version="version")).outbox.transaction(idempotency_key="k")
         build(tx, number)
         guard = tx.request()["TransactItems"][-1]["Put"]["Item"]
-        prints.append(guard["fingerprint"])
+        prints.append(guard["ob_guard"]["M"]["fingerprint"])
     assert prints[0] == prints[1]
 
 

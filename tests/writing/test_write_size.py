@@ -14,7 +14,7 @@ from dynamodb_outbox import Outbox
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.codec.size import entry_bytes, item_bytes, value_bytes
-from dynamodb_outbox.core.commit.events import check_event_size
+from dynamodb_outbox.core.commit.claiming import check_event_size
 from dynamodb_outbox.core.limits import EVENTBRIDGE, ITEM_BYTES, ITEM_HEADROOM_BYTES, SinkLimits
 from dynamodb_outbox.core.relay.outcome import Prepared
 from dynamodb_outbox.errors import EventTooLarge, ItemTooLarge
@@ -162,7 +162,7 @@ def test_an_event_is_counted_as_the_sink_counts_it(event: Event) -> None:
     assert caught.value.size == prepared.size
 
 
-@pytest.mark.parametrize("character", ["\x00", "\U0001f600", '"', "x"], ids=repr)
+@pytest.mark.parametrize("character", ["\x00", "\U0001f600", '"', "x"], ids=["nul", "emoji", "quote", "plain"])
 @pytest.mark.parametrize("field", ["type", "source", "key", "subject", "sequence", "attributes"])
 def test_the_characters_that_take_most_are_counted(field: str, character: str) -> None:
     """A field full of what JSON or UTF-8 make longest does not slip past the limit either."""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from write_scripted import World
-from write_world import create_table, some_event
+from write_world import create_items_table, new_id, some_event
 
 from dynamodb_outbox import Keys, Layout
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.place import is_record
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction, InvalidEvent, InvalidValue, ReservedName
+from dynamodb_outbox.local.provision import create_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,12 +138,36 @@ def test_a_key_that_cannot_carry_the_prefix(layout: Layout) -> None:
         {"sk": {"prefix": "EVENT#"}},
         {"sk": {"prefix": "OUTBOX#"}, "ts": "5"},
         {"payload": "{}"},
+        {"sk": {"prefix": "OUTBOX#0"}},
+        {"pk": {"prefix": "("}},
+        {"id": {"prefix": "01234"}},
+        {"ob_pending": {"prefix": "0"}},
+        {"source": "shop.orders"},
+        {"state": {"prefix": "published"}},
+        {"state": "published"},
+        {"entity": "OUTBOX", "kind": {"prefix": "x"}},
     ],
 )
 def test_records_that_would_not_be_selected(select: Any) -> None:
-    """An outbox whose own records no relay would take for records is refused: their events would be lost."""
+    """An outbox is refused where a relay would not take all of its records for records: their events would be lost.
+
+    Some of them it may take: by the id, the key or the form that they happen to have.
+    """
     with pytest.raises(ConfigurationError, match="never be published"):
         World(layout=Layout(select=select))
+
+
+def test_what_is_in_the_way_is_named() -> None:
+    """That of several which no record meets, and nothing else."""
+    with pytest.raises(ConfigurationError, match=": 'key' is in the way"):
+        World(layout=Layout(select={"entity": "OUTBOX", "key": {"prefix": "ORDER#"}, "state": "pending"}))
+
+
+@pytest.mark.parametrize("select", [{"pk": {"prefix": "OUTBOX#O"}}, {"pk": "OUTBOX#"}, {"sk": "OUTBOX#"}])
+def test_a_prefix_that_goes_on_is_not_met(select: Any) -> None:
+    """Of a partition of records' own their prefix is known, and not the key behind it."""
+    with pytest.raises(ConfigurationError, match="never be published"):
+        World(layout=Layout(select=select, own_partition=True))
 
 
 @pytest.mark.parametrize(
@@ -154,6 +179,11 @@ def test_records_that_would_not_be_selected(select: Any) -> None:
         Layout(select={"pk": {"prefix": "OUTBOX#"}}, own_partition=True),
         Layout(select={"entity": "OUTBOX"}, pk_type="N"),
         Layout(select={"state": "pending"}),
+        Layout(select={"state": {"prefix": "pend"}}),
+        Layout(select={"s": "pending", "state": "OUTBOX"}, columns={"state": "s"}),
+        Layout(select={"sk": {"prefix": "OUT"}, "entity": "OUTBOX"}),
+        Layout(select={"pk": {"prefix": "OUT"}, "sk": {"prefix": "O"}}, own_partition=True),
+        Layout(select={"pk": {"prefix": "OUTBOX#"}}, own_partition=True, sk=None),
     ],
 )
 @pytest.mark.parametrize("events", [1, 2])
@@ -253,13 +283,27 @@ def test_an_update_that_only_counts_can_create_a_record_too() -> None:
 
 
 def test_data_that_no_map_can_hold() -> None:
-    """A commit of one event whose data is no object, or has a number that DynamoDB cannot keep, is refused."""
-    layout = Layout(payload_format="map")
-    for data, error in (([1], InvalidEvent), ("x", InvalidEvent), ({"n": Decimal("1E-131")}, InvalidValue)):
-        tx = World(layout=layout).outbox.transaction()
-        tx.emit("t", data, key="K")
+    """Data that is no object, or has a number that DynamoDB cannot keep, is refused by whatever takes an event.
+
+    One rule for all: the next event may be of the same key, and both in one record, or another's, and each in its own.
+    """
+    outbox = World(layout=Layout(payload_format="map")).outbox
+    tx = outbox.transaction()
+    cases: list[tuple[Any, str, type[Exception]]] = [
+        ([1], "[1]", InvalidEvent),
+        ("x", '"x"', InvalidEvent),
+        ({"n": Decimal("1E-131")}, '{"n":1E-131}', InvalidValue),
+    ]
+    for data, payload, error in cases:
         with pytest.raises(error):
-            tx.commit()
+            tx.emit("t", data, key="K")
+        with pytest.raises(error):
+            outbox.event("t", data, key="K")
+        for others in ([], [some_event(new_id(1), key="K")]):
+            with pytest.raises(error):
+                outbox.records([some_event(new_id(2), key="K", payload=payload), *others])
+    plain = World().outbox
+    assert len(plain.records([plain.event("t", data, key="K") for data, _, _ in cases])) == 1
 
 
 def test_the_map_is_what_was_emitted() -> None:
@@ -275,14 +319,14 @@ def test_the_map_is_what_was_emitted() -> None:
 def test_the_readmes_example_of_a_schema(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it stands: two tables of numbers and a table of records in one transaction, in the form that it says."""
     client = engine.client("dynamodb")
-    create_table(client, "outbox")
-    for name, keys in {"accounts": Keys("number", None, "N"), "entries": Keys("account", "at", "N", "N")}.items():
-        create_table(client, name, keys)
-    client.put_item(TableName="accounts", Item={"number": {"N": "7"}})
     monkeypatch.setattr("boto3.session.Session.client", lambda *_, **__: client)
     shown: dict[str, Any] = {}
     (example,) = (block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "Keys(" in block)
     exec(example, shown)  # noqa: S102 -- running it is the test
+    create_table(client, "outbox", layout=shown["layout"])
+    for name, keys in {"accounts": Keys("number", None, "N"), "entries": Keys("account", "at", "N", "N")}.items():
+        create_items_table(client, name, keys)
+    client.put_item(TableName="accounts", Item={"number": {"N": "7"}})
     receipt = shown["book"](7, 1_700_000_000_000, 500)
     (record,) = client.scan(TableName="outbox")["Items"]
     assert (record["pk"], record["event_type"], record["entity"]) == (

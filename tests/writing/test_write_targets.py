@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from write_scripted import World
 
-from dynamodb_outbox import Keys, Layout
+from dynamodb_outbox import Keys, Layout, Outbox
 from dynamodb_outbox.core.commit.keying import checked_key
 from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.core.record.place import key_value
 from dynamodb_outbox.errors import (
     AmbiguousKey,
+    ConfigurationError,
     DuplicateAction,
     InvalidAction,
     InvalidEvent,
@@ -209,9 +210,9 @@ def test_own_prefixes_are_refused_in_the_table_of_records(layout: Layout, key: A
         (NUMBERED, "abc", "no number"),
         (NUMBERED, "1.0", "plain digits"),
         (NUMBERED, "1E+3", "plain digits"),
-        (NUMBERED, "1E+999999999", "range"),
-        (NUMBERED, "NaN", "not a number"),
-        (NUMBERED, "1" * 39, "39 significant digits"),
+        (NUMBERED, "1E+999999999", "9.99E+125"),
+        (NUMBERED, "NaN", "no number"),
+        (NUMBERED, "1" * 39, "38 digits"),
         (NUMBERED, " 1", "plain digits"),
         (NUMBERED, "", "not empty"),
         (NUMBERED, 1, "text"),
@@ -242,6 +243,7 @@ def test_a_key_that_no_record_can_have(layout: Layout, key: Any, said: str) -> N
         (NUMBERED, "1" + "0" * 125),
         (NUMBERED, "0"),
         (BINARY, "A" * 2730 + "A="),
+        (Layout(pk_type="B", guard_prefix="YQ"), "YQ=="),
         (OWN, "x" * 2041),
         (OWN, "IDEMP#1"),
         (Layout(own_partition=True, sk=None), "x" * 2048),
@@ -300,14 +302,105 @@ def test_the_partition_written_is_named_by_its_text() -> None:
     assert ambiguous.value.partitions == ("YQ==", "7")
 
 
-def test_a_partition_of_a_number_and_one_of_its_digits_are_one_key() -> None:
-    """An ordering key is text: what has the same text is ordered together, in whatever table it is."""
-    layout = replace(NUMBERED, version="version")
-    world = World(layout=layout, tables=KINDS)
+@pytest.mark.parametrize(
+    ("layout", "number", "other"),
+    [
+        (NUMBERED, {"pk": 42, "sk": "A"}, ({"id": "42"}, "plain")),
+        (BINARY, {"pk": b"a", "sk": "A"}, ({"id": "YQ=="}, "plain")),
+    ],
+)
+def test_partitions_of_two_types_are_two(layout: Layout, number: Any, other: Any) -> None:
+    """Though their keys have one text: which one orders the event has to be said, and the error tells them apart."""
+    tx = World(layout=layout, tables=KINDS).outbox.transaction()
+    tx.put(number, overwrite=True)
+    tx.put(other[0], if_absent=True, table=other[1])
+    tx.emit("t", {})
+    with pytest.raises(AmbiguousKey) as ambiguous:
+        tx.commit()
+    text = next(iter(other[0].values()))
+    assert (ambiguous.value.partitions, ambiguous.value.types) == ((text, text), (layout.pk_type, "S"))
+    assert f"{text!r} ({layout.pk_type}), {text!r} (S)" in str(ambiguous.value)
+
+
+@pytest.mark.parametrize("counted", [{"if_absent": True}, {"if_exists": True}])
+def test_a_key_of_two_types_names_no_item(counted: Any) -> None:
+    """Given as a key, the text may mean either partition, so that the event has no sequence, whoever is counted."""
+    world = World(layout=replace(NUMBERED, version="version"), tables=KINDS)
     with world.outbox.transaction() as tx:
-        tx.put({"pk": 42, "sk": "A"}, overwrite=True)
+        tx.put({"pk": 42, "sk": "A"}, **counted)
         tx.put({"id": "42"}, if_absent=True, table="plain")
-        event = tx.emit("t", {})
+        tx.emit("t", {}, key="42")
     record = world.sent()[2]["Put"]["Item"]
-    assert record["id"] == {"S": event.id}
-    assert record["subject"] == {"S": "plain/42/"}
+    assert not {"subject", "seq"} & record.keys()
+
+
+# --- tables by their ARNs ---------------------------------------------------------------------------------------------
+
+
+ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/"
+
+
+@pytest.mark.parametrize(("table", "named"), [("shop", f"{ARN}shop"), (f"{ARN}shop", "shop")])
+def test_a_tables_arn_is_its_name(table: str, named: str) -> None:
+    """Whichever of the two the outbox and an action have: one item, and records and guards are out of reach."""
+    outbox = Outbox(table, source="s", layout=Layout(version="version"), client=World().client)
+    tx = outbox.transaction()
+    tx.put({"pk": "A", "sk": "A"}, if_absent=True, table=named)
+    tx.emit("t", {})
+    with pytest.raises(DuplicateAction):
+        tx.put({"pk": "A", "sk": "A"}, if_absent=True)
+    with pytest.raises(ReservedName):
+        tx.put({"pk": "A", "sk": "OUTBOX#1"}, if_absent=True, table=named)
+    sent = tx.request()["TransactItems"]
+    assert [member["Put"]["TableName"] for member in sent] == [named, table]
+    assert sent[1]["Put"]["Item"]["subject"] == {"S": "A/A"}
+    assert tx.commit().versions == {("shop", "A", "A"): 1}
+
+
+def test_an_arn_has_the_keys_of_its_table() -> None:
+    """And `select` guards the records' table under it; a table's two names cannot have two schemas."""
+    layout = Layout(select={"entity": "OUTBOX"})
+    tx = World(layout=layout, tables={f"{ARN}numbers": Keys("n", None, "N")}).outbox.transaction()
+    tx.put({"n": 1}, if_absent=True, table="numbers")
+    tx.put({"n": 2}, if_absent=True, table=f"{ARN}numbers")
+    with pytest.raises(InvalidAction, match="taken for an outbox record"):
+        tx.put({"pk": "A", "sk": "A", "entity": "OUTBOX"}, if_absent=True, table=f"{ARN}shop")
+    with pytest.raises(ConfigurationError, match="twice"):
+        World(tables={"a": Keys("x"), f"{ARN}a": Keys("y")})
+    with pytest.raises(ConfigurationError, match="'shop' has"):
+        World(tables={f"{ARN}shop": Keys("x")})
+    alone = Outbox("shop", source="s", layout=Layout(placement="table"), outbox_table=f"{ARN}shop")
+    with pytest.raises(InvalidAction, match="table= is needed"):
+        alone.transaction().put({"pk": "A", "sk": "A"}, if_absent=True)
+
+
+# --- what the caller may have meant -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "table", "said"),
+    [
+        (Layout(), {"pk": 5, "sk": "A"}, None, "Layout(pk_type='N')."),
+        (Layout(), {"pk": b"a", "sk": "A"}, None, "Layout(pk_type='B')."),
+        (Layout(), {"pk": "A", "sk": 5}, None, "Layout(placement='table')"),
+        (Layout(sk=None, own_partition=True), {"pk": 5}, None, "Layout(placement='table')"),
+        (Layout(), {"pk": {"S": "A"}, "sk": {"S": "B"}}, None, "not DynamoDB's wire form."),
+        (Layout(), {"n": {"N": "5"}}, "numbers", "not DynamoDB's wire form."),
+        (Layout(), {"pk": 5, "sk": "A"}, "stock", "tables={'stock': Keys(...)}."),
+    ],
+)
+def test_a_key_of_another_type_comes_with_advice(layout: Layout, key: Any, table: str | None, said: str) -> None:
+    """What to tell the layout for keys of that type, or that an item is given in Python values."""
+    with pytest.raises(InvalidAction) as caught:
+        World(layout=layout, tables=KINDS).outbox.transaction().put(key, if_absent=True, table=table)
+    assert said in str(caught.value)
+
+
+def test_a_key_is_given_as_text() -> None:
+    """A number as an ordering key is refused with the text that it would be, where it has one."""
+    said = {5: "a key is text: '5'.", Decimal("6.00"): "a key is text: '6'.", 10**5000: "a key is text."}
+    for key, advice in said.items():
+        wrong: Any = key
+        with pytest.raises(InvalidEvent) as caught:
+            World().outbox.transaction().emit("t", {}, key=wrong)
+        assert advice in str(caught.value)

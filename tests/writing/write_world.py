@@ -16,6 +16,7 @@ from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.ids import uuid7
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.local import provision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,9 +107,23 @@ def some_guard(fingerprint: str | None = None, keep: timedelta = timedelta(days=
     return Guard("IDEMP#x", "command-1", fingerprint, keep)
 
 
-def create_table(client: Any, name: str = TABLE, keys: Keys | None = None) -> None:
-    """Create a table, with the default layout's keys unless others are given."""
-    types = (LAYOUT.keys if keys is None else keys).types
+def other_guard(item: Mapping[str, Any], **other: Any) -> dict[str, Any]:
+    """Return a guard with some of its content from another run."""
+    return {**item, "ob_guard": {"M": {**item["ob_guard"]["M"], **other}}}
+
+
+def create_table(client: Any, name: str = TABLE, *, layout: Layout = LAYOUT) -> None:
+    """Create a table for records, as infrastructure does, with the index that they enter.
+
+    Its TTL is switched off again: by the tests' own clocks much is past already, and the engine would remove it.
+    """
+    provision.create_table(client, name, layout=layout, view_type=None)
+    client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": False, "AttributeName": layout.ttl})
+
+
+def create_items_table(client: Any, name: str, keys: Keys) -> None:
+    """Create a table of items alone, with these keys."""
+    types = keys.types
     client.create_table(
         TableName=name,
         KeySchema=[

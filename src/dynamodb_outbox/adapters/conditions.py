@@ -7,7 +7,7 @@ from typing import Any
 
 from boto3.dynamodb.conditions import AttributeBase, ConditionBase, ConditionExpressionBuilder
 
-from dynamodb_outbox.arguments import text
+from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.expressions import Expression
 from dynamodb_outbox.errors import InvalidAction
@@ -31,7 +31,7 @@ def attr_expression(condition: object, action: str) -> Expression:
     if not isinstance(condition, ConditionBase):
         raise InvalidAction(
             action,
-            f"condition= is {condition!r}; a boto3 condition (boto3.dynamodb.conditions.Attr) or text is needed.",
+            f"condition= is {shown(condition)}; a boto3 condition (boto3.dynamodb.conditions.Attr) or text is needed.",
         )
     _check(condition, action)
     try:
@@ -74,7 +74,7 @@ def _check_name(name: object, action: str) -> None:
 def _check_choice(values: object, action: str) -> None:
     """`is_in` of text would be one of its characters."""
     if not isinstance(values, (list, tuple, set, frozenset)) or not values:
-        raise InvalidAction(action, f"condition= has is_in({values!r}); a list that is not empty is needed.")
+        raise InvalidAction(action, f"condition= has is_in({shown(values)}); a list that is not empty is needed.")
 
 
 def _ours(built: str) -> str:

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
 from dynamodb_outbox.core.record import moves
+from dynamodb_outbox.core.record.apart import apart_keys, stands_for
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
@@ -47,7 +48,8 @@ _INVALID = "ValidationException"
 _CHANGING = moves.Parked(failure="the record kept changing")
 _TAKEN = moves.Parked(failure="both keys of the item that would stand for the record are taken")
 _NO_PLACE = moves.Parked(
-    failure="it has no room for the marks of a parked record, and keys of this table's types none for an item beside it"
+    failure="it has no room for the marks of a parked record, or another use for `at`, and keys of this table's types "
+    "have none for an item beside it"
 )
 _ATTEMPTS = 2
 _PARK_TURNS = 3
@@ -104,11 +106,14 @@ class DynamoRecordStates:
         One that has no room for the marks of a parked record is parked apart: `core.record.schema` tells of it.
         """
         try:
-            return self._park(table, image, parking)
+            parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
         except _FAILS as error:
             if not _is_refused(error, _INVALID):
                 return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
-        if not moves.apart_keys(image, self._layout):
+            parked = None
+        if parked is not None:
+            return parked
+        if not apart_keys(image, self._layout):
             return _NO_PLACE
         try:
             return self._park_apart(table, image, parking)
@@ -127,7 +132,8 @@ class DynamoRecordStates:
         what = said(error)
         return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
 
-    def _park(self, table: str, image: WireItem, parking: Parking) -> Parked:
+    def _park(self, table: str, image: WireItem, parking: Parking) -> Parked | None:
+        """Return what came of it, None when the record has to be parked apart."""
         for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh
             found = self._put(moves.park(table, image, self._layout, parking))
             if found is None:
@@ -137,6 +143,8 @@ class DynamoRecordStates:
             if state_of(found, self._layout) == PARKED:
                 if self._update(moves.park_more(table, found, self._layout, parking)):
                     return moves.Parked()
+            elif moves.stands_alone(found, self._layout):
+                return None
             elif found and self._update(moves.park_there(table, found, self._layout, parking)):
                 return moves.Parked(new=True)
         return _CHANGING
@@ -166,9 +174,9 @@ class DynamoRecordStates:
     def _read_apart(self, table: str, image: WireItem) -> tuple[WireItem | None, WireItem]:
         """Return the item that stands for a record, or else (the item empty) the key that it would get, if any."""
         free = None
-        for key in moves.apart_keys(image, self._layout):
+        for key in apart_keys(image, self._layout):
             found = self._read(table, key)
-            if moves.stands_for(found, image, self._layout):
+            if stands_for(found, image, self._layout):
                 return key, found
             if not found and free is None:
                 free = key

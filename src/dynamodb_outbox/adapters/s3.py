@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.arguments import text, whole
+from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.claim import ClaimRule
 from dynamodb_outbox.core.limits import EVENTBRIDGE, S3_PUT_BYTES
 from dynamodb_outbox.errors import ConfigurationError, PayloadMissing, PayloadUnavailable, UploadFailed
@@ -72,9 +72,9 @@ class ClaimCheck:
         kms_key: str | None = None,
     ) -> None:
         if not _BUCKET.fullmatch(text(bucket, partial(_unfit, "bucket"))):
-            raise _unfit("bucket", f"is {bucket!r}: neither the name of a bucket nor the alias of an access point.")
+            raise _unfit("bucket", f"is {shown(bucket)}: neither a bucket's name nor the alias of an access point.")
         if not _PREFIX.fullmatch(text(prefix, partial(_unfit, "prefix"))):
-            raise _unfit("prefix", f'is {prefix!r}; 1 to 512 letters, digits and "!_.*\'()/-" are needed.')
+            raise _unfit("prefix", f'is {shown(prefix)}; 1 to 512 letters, digits and "!_.*\'()/-" are needed.')
         self.rule = ClaimRule(
             bucket=str.__str__(bucket),
             prefix=str.__str__(prefix),

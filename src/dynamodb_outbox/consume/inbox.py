@@ -28,10 +28,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.s3 import ClaimCheck
-from dynamodb_outbox.arguments import duration, text
+from dynamodb_outbox.arguments import duration, shown, text
 from dynamodb_outbox.consume.envelopes import event_of_sqs_record
 from dynamodb_outbox.core.codec.claim import verified
 from dynamodb_outbox.core.commit.writable import check_guardable
+from dynamodb_outbox.core.record.place import inbox_partition
 from dynamodb_outbox.errors import ConfigurationError, OutboxError, PayloadUnavailable, UnhandledEvent
 from dynamodb_outbox.outbox import Outbox
 
@@ -54,7 +55,8 @@ class Inbox:
     """Applies each event once per `consumer`, for as long as the inbox keeps its records.
 
     table       where the effects are written unless an action names another table, and the inbox records, except with
-                Layout(placement="table") and `outbox_table`
+                Layout(placement="table") and another `outbox_table`. With that placement and without it, `table` holds
+                nothing but inbox records and records, and each action has to name its table
     consumer    the consumer's name, part of every inbox record: a new name applies everything anew, and two consumers
                 of one table do not see each other's records. It never follows from a function's name, which may change
     source      CloudEvents source of the events that the functions emit themselves; the consumer's name unless given
@@ -101,7 +103,7 @@ class Inbox:
         )
         check_guardable(self._outbox.layout, "Inbox")
         if claim_check is not None and not isinstance(claim_check, ClaimCheck):
-            raise _unfit("claim_check", f"is {claim_check!r}; a ClaimCheck is needed.")
+            raise _unfit("claim_check", f"is {shown(claim_check)}; a ClaimCheck is needed.")
         self._payloads: PayloadStore | None = claim_check
         self._functions: dict[str, Function] = {}
         self._otherwise: Function | None = None
@@ -114,7 +116,9 @@ class Inbox:
         and for what is no plain function of two arguments: async functions and generators would never run.
         """
         if not isinstance(event_type, str) or not event_type:
-            raise ConfigurationError(f"inbox.on({event_type!r}): name the event type, as in @inbox.on('order.placed').")
+            raise ConfigurationError(
+                f"inbox.on({shown(event_type)}): name the event type, as in @inbox.on('order.placed')."
+            )
 
         def register(function: Function) -> Function:
             if event_type in self._functions:
@@ -206,9 +210,7 @@ class Inbox:
         return verified(event, reference, self._payloads.load(reference))
 
     def _guard_key(self, event: Event) -> str:
-        # Without a '#' in any part but the last, two events can never share a key.
-        source = event.source.replace("%", "%25").replace("#", "%23")
-        return f"{self._outbox.layout.inbox_prefix}{self._name}#{source}#{event.id}"
+        return inbox_partition(self._outbox.layout, self._name, event.source, event.id)
 
 
 def _unfit(argument: str, reason: str) -> ConfigurationError:
@@ -218,10 +220,12 @@ def _unfit(argument: str, reason: str) -> ConfigurationError:
 def _plain(function: Function) -> Function:
     """Return a function that runs when it is called; refuse any other."""
     if not callable(function):
-        raise ConfigurationError(f"inbox: {function!r} is no function.")
+        raise ConfigurationError(f"inbox: {shown(function)} is no function.")
     for code in (function, type(function).__call__):
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code) or inspect.isgeneratorfunction(code):
-            raise ConfigurationError(f"inbox: {function!r} is async or a generator, and would not run when called.")
+            raise ConfigurationError(
+                f"inbox: {shown(function)} is async or a generator, and would not run when called."
+            )
     _check_takes_two(function)
     return function
 
@@ -236,7 +240,7 @@ def _check_takes_two(function: Function) -> None:
         signature.bind(None, None)
     except TypeError as error:
         raise ConfigurationError(
-            f"inbox: {function!r} is called with two arguments, the event and the transaction, as in "
+            f"inbox: {shown(function)} is called with two arguments, the event and the transaction, as in "
             f"'def invoice(event, tx):'. It takes {signature}: {error}."
         ) from None
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "ATTRIBUTE_NAME_BYTES",
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
     "CONTAINER_BYTES",
@@ -71,6 +72,7 @@ ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, an
 CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
 ELEMENT_BYTES = 1  # [DDG] more for each of its elements
 DECODED_BYTES = TRANSACTION_BYTES  # ours: of a compressed attribute; compression saves storage and raises no limit
+ATTRIBUTE_NAME_BYTES = 65_535  # [BC, DDG] of an attribute that is no key
 PARTITION_KEY_BYTES = 2048  # [DDG]
 SORT_KEY_BYTES = 1024  # [DDG]
 NESTING_LEVELS = 32  # [DDG]

@@ -54,13 +54,15 @@ def create_table(
     """Create a table of this layout: keys, stream, TTL, the sparse index of pending records. Return the stream's ARN.
 
     `client` is a `dynamodb` client; `view_type` None makes no stream (and returns None). Returns when the table is
-    active. Raises AlreadyDifferent when it exists with other keys or another stream.
+    active. Raises AlreadyDifferent when it exists with other keys, another stream or TTL attribute, or without this
+    index; further indexes are left alone.
     """
     layout = layout or Layout()
+    wanted = _table(table, layout, view_type)
     try:
-        client.create_table(**_table(table, layout, view_type))
+        client.create_table(**wanted)
     except client.exceptions.ResourceInUseException:
-        _compare(client.describe_table(TableName=table)["Table"], table, layout, view_type)
+        _compare(client.describe_table(TableName=table)["Table"], wanted, layout.index)
     client.get_waiter("table_exists").wait(TableName=table, WaiterConfig={"Delay": 1})
     ttl = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
     if ttl.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
@@ -155,13 +157,31 @@ def _keys(partition: str, sort: str | None) -> list[dict[str, str]]:
     return keys if sort is None else [*keys, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
-def _compare(found: Mapping[str, Any], table: str, layout: Layout, view_type: str | None) -> None:
-    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
-    ordered = sorted(found["KeySchema"], key=lambda key: str(key["KeyType"]))  # HASH, RANGE
-    keys = [(key["AttributeName"], types[key["AttributeName"]]) for key in ordered]
-    wanted = list(layout.keys.types.items())
-    if keys != wanted:
-        raise AlreadyDifferent(table, "the keys", keys, wanted)
-    view = found.get("StreamSpecification", {}).get("StreamViewType")
-    if view != view_type:
-        raise AlreadyDifferent(table, "the stream view type", view, view_type)
+def _compare(found: Mapping[str, Any], wanted: Mapping[str, Any], index: str) -> None:
+    said = _facts(found, index)
+    for what, value in _facts(wanted, index).items():
+        if said[what] != value:
+            raise AlreadyDifferent(wanted["TableName"], what, said[what], value)
+
+
+def _facts(table: Mapping[str, Any], index: str) -> dict[str, object]:
+    """Return what a table's description, or the request that makes the table, says of it."""
+    types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
+    indexes = {each["IndexName"]: each for each in table.get("GlobalSecondaryIndexes", ())}
+    return {
+        "the keys": _typed(table["KeySchema"], types),
+        f"the index {index!r}": _index(indexes[index], types) if index in indexes else "(none)",
+        "the stream view type": table.get("StreamSpecification", {}).get("StreamViewType"),
+    }
+
+
+def _index(index: Mapping[str, Any], types: Mapping[str, str]) -> object:
+    projection = index["Projection"]
+    projected = sorted(projection.get("NonKeyAttributes", ()))
+    return {"keys": _typed(index["KeySchema"], types), "projected": projected or projection["ProjectionType"]}
+
+
+def _typed(keys: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return names and types, the partition key's first."""
+    ordered = sorted(keys, key=lambda key: str(key["KeyType"]))  # HASH, RANGE
+    return [(key["AttributeName"], types[key["AttributeName"]]) for key in ordered]

@@ -11,6 +11,7 @@ import boto3
 from boto3.resources.base import ServiceResource
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoRegionError
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError
 
@@ -79,9 +80,9 @@ class OwnClient:
 def _check_service(client: Any, service: str) -> None:
     needed = f"boto3.client({service!r})"
     if isinstance(client, ServiceResource):
-        raise ConfigurationError(f"client= takes {needed}, not a boto3 resource ({client!r}).")
+        raise ConfigurationError(f"client= takes {needed}, not a boto3 resource ({shown(client)}).")
     if isinstance(client, type) or not hasattr(client, "meta"):
-        raise ConfigurationError(f"client={client!r}: {needed} is needed.")
+        raise ConfigurationError(f"client={shown(client)}: {needed} is needed.")
     named = getattr(getattr(client.meta, "service_model", None), "service_name", None)
     if isinstance(named, str) and named != service:
         raise ConfigurationError(f"client= is a client of {named!r}, and one of {service!r} is needed: {needed}.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
-from dynamodb_outbox.arguments import text
+from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.core.codec.envelope import ENVELOPES, cloudevent, raw, source_fault
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
 from dynamodb_outbox.core.limits import (
@@ -91,17 +91,18 @@ class EventBridge:
         limits: SinkLimits = EVENTBRIDGE,
     ) -> None:
         if not _BUS.fullmatch(text(bus, _refusal("bus"))):
-            raise ConfigurationError(f"EventBridge({bus!r}): neither the name nor the ARN of an event bus.")
+            raise ConfigurationError(f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus.")
         if envelope not in ENVELOPES if isinstance(envelope, str) else not callable(envelope):
             raise ConfigurationError(
-                f"EventBridge(envelope={envelope!r}): one of {sorted(ENVELOPES)}, or a function from Event to text."
+                f"EventBridge(envelope={shown(envelope)}): one of {sorted(ENVELOPES)}, or a function from Event "
+                "to text."
             )
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
-            raise ConfigurationError(f"EventBridge(timeout_s={timeout_s!r}): a number of seconds, more than 0.")
+            raise ConfigurationError(f"EventBridge(timeout_s={shown(timeout_s)}): a number of seconds, more than 0.")
         if resources is not None and not callable(resources):
-            raise ConfigurationError(f"EventBridge(resources={resources!r}): a function from Event to texts.")
+            raise ConfigurationError(f"EventBridge(resources={shown(resources)}): a function from Event to texts.")
         if not isinstance(limits, SinkLimits):
-            raise ConfigurationError(f"EventBridge(limits={limits!r}): SinkLimits are needed.")
+            raise ConfigurationError(f"EventBridge(limits={shown(limits)}): SinkLimits are needed.")
         self.bus = bus
         self.limits = limits
         self._envelope = ENVELOPES[envelope] if isinstance(envelope, str) else envelope

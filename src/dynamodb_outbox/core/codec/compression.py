@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def check_encoding(value: object) -> Encoding | None:
             if encoding == "zstd":
                 _zstandard()
             return encoding
-    raise ConfigurationError(f"compression is {value!r}; one of {', '.join(map(repr, ENCODINGS))} or None is needed.")
+    known = ", ".join(map(repr, ENCODINGS))
+    raise ConfigurationError(f"compression is {shown(value)}; one of {known} or None is needed.")
 
 
 def compress(text: str, encoding: Encoding) -> bytes:

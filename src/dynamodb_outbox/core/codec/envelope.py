@@ -23,7 +23,7 @@ from json.encoder import encode_basestring as _quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import has_utf8_form
+from dynamodb_outbox.arguments import has_utf8_form, shown
 from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH
 from dynamodb_outbox.errors import InvalidEvent
 
@@ -113,7 +113,7 @@ def attribute_fault(name: object, value: object) -> str | None:
     Names are lower-case ASCII letters and digits and not reserved; values are text.
     """
     if not isinstance(name, str) or not _ATTRIBUTE_NAME.fullmatch(name):
-        return f"has the name {name!r}; CloudEvents takes lower-case letters and digits only."
+        return f"has the name {shown(name)}; CloudEvents takes lower-case letters and digits only."
     if name in RESERVED_ATTRIBUTES:
         return f"has the name {name!r}, which belongs to the envelope itself."
     if not isinstance(value, str):

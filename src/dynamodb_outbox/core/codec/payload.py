@@ -29,6 +29,7 @@ from json.encoder import encode_basestring as _quote
 from typing import Any
 from uuid import UUID
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.limits import INT64_MAX, INT64_MIN
 from dynamodb_outbox.errors import InvalidValue
 
@@ -112,7 +113,8 @@ def _check_container(value: dict[Any, Any] | list[Any], path: str, level: int) -
     if type(value) is dict:
         for name, member in value.items():
             if type(name) is not str:
-                raise InvalidValue(path, f"has the name {name!r} of type {type(name).__name__}; names must be str.")
+                said = f"has the name {shown(name)} of type {type(name).__name__}; names must be str."
+                raise InvalidValue(path, said)
             kind = type(member)
             # The commonest members are decided here: a path is built only for those that need a closer look.
             if kind is not str and kind is not bool and member is not None:

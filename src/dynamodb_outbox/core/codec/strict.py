@@ -2,9 +2,10 @@
 
 A payload is spliced into an envelope as it is, so it must be exactly one JSON value by RFC 8259: no second value
 behind it, no NaN, no name twice in one object (parsers disagree about which of the two counts), no unescaped control
-character. The standard library's parser lets several of these pass and recurses on nesting; this one walks the tokens
-with a stack of its own, so that depth is measured and cannot exhaust anything. It also finds what a bus refuses:
-the depth, and integers beyond 64 bits.
+character; and no half of a surrogate pair, escaped or not, for that is no character and has no form in UTF-8. The
+standard library's parser lets several of these pass and recurses on nesting; this one walks the tokens with a stack of
+its own, so that depth is measured and cannot exhaust anything. It also finds what a bus refuses: the depth, and
+integers beyond 64 bits.
 
 The string pattern is written without nested repetition, so a hostile text costs linear time.
 """
@@ -16,6 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import has_utf8_form
 from dynamodb_outbox.core.limits import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _TOKEN = re.compile(
     r"|(?P<number>-?(?:0|[1-9][0-9]*)(?P<broken>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?)"
     r"|(?P<word>true|false|null)|(?P<mark>[\[\]{},:]))"
 )
+_MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INT64_DIGITS = 20  # with the sign; longer ones need not be converted to be known as too large
 
@@ -150,6 +153,7 @@ class _Walk:
         self.depth = 0
         self.wide_at: int | None = None
         self.expected = _VALUE
+        self.halves = _MAYBE_HALF.search(text) is not None
 
     def run(self) -> JsonShape:
         match = _TOKEN.match
@@ -158,6 +162,8 @@ class _Walk:
             if token is None:
                 raise self.fault("not a JSON token" if self.at < len(self.text) else "the text ends too early")
             kind = token.lastgroup
+            if self.halves and token["string"] is not None and not has_utf8_form(json.loads(token["string"])):
+                raise self.fault("half of a surrogate pair")
             if token["mark"] is not None:
                 self.mark(token["mark"])
             elif token["string"] is not None and self.expected in (_NAME, _NAME_OR_END):

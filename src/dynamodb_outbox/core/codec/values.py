@@ -22,7 +22,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.limits import (
+    ATTRIBUTE_NAME_BYTES,
     NESTING_LEVELS,
     NUMBER_DIGITS,
     NUMBER_LARGEST_EXPONENT,
@@ -56,6 +58,10 @@ _ADVICE = {
 
 def serialize_item(item: Mapping[str, Any], path: str = "item") -> dict[str, AttributeValue]:
     """Return an item, or a key, in wire form. Raises InvalidValue with the path of what cannot be stored."""
+    for name in item:
+        # DynamoDB's own limits; a name inside of a value has none but the size of the item.
+        if isinstance(name, str) and not 0 < len(name) <= ATTRIBUTE_NAME_BYTES // 4:
+            _check_attribute(name, path)
     return _members(item, path, 0)
 
 
@@ -155,8 +161,18 @@ def _text(value: str, path: _Path) -> str:
 
 def _name(name: Any, path: _Path) -> str:
     if not isinstance(name, str):
-        raise InvalidValue(_said(path), f"has the name {name!r} of type {type(name).__name__}; names must be str.")
+        raise InvalidValue(_said(path), f"has the name {shown(name)} of type {type(name).__name__}; names must be str.")
     return _text(name, f"{_said(path)}.{name!r}")
+
+
+def _check_attribute(name: str, path: str) -> None:
+    if not name:
+        raise InvalidValue(path, "has an attribute without a name; DynamoDB takes names of one byte or more.")
+    size = len(_text(name, f"{path}.{shown(name)}").encode("utf-8"))
+    if size > ATTRIBUTE_NAME_BYTES:
+        raise InvalidValue(
+            f"{path}.{name[:40]}...", f"has a name of {size:,} bytes; {ATTRIBUTE_NAME_BYTES:,} are the most."
+        )
 
 
 def _number(value: Decimal, path: _Path) -> str:
@@ -189,7 +205,7 @@ def _digits(value: Decimal, significant: str) -> str:
 def _set(value: set[Any] | frozenset[Any], path: _Path) -> AttributeValue:
     if not value:
         raise InvalidValue(_said(path), "DynamoDB has no empty set; leave the attribute out, or use a list.")
-    members = [_scalar(member, f"{_said(path)}{{{member!r}}}") for member in value]
+    members = [_scalar(member, f"{_said(path)}{{{shown(member)}}}") for member in value]
     kinds = {next(iter(member)) if member is not None else "?" for member in members}
     if len(kinds) > 1 or not kinds <= {"S", "N", "B"}:
         if any(isinstance(member, float) for member in value):

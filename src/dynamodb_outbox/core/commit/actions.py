@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.codec.size import item_bytes, value_bytes
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.commit.conditions import VERSION_VALUE, Requirement, condition_of, next_version
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout, Wanted
 
+_NOTHING = Requirement()
 _OWN_WORD = re.compile(rf"(?<![#:.\w])(?:{'|'.join(sorted(OWN_ATTRIBUTES))})(?!\w)")
 
 __all__ = ["Action", "check", "delete", "own_put", "put", "update"]
@@ -43,7 +45,7 @@ class Action:
     """One member of TransactItems: `kind` is its name there, `body` what stands under it, `size` its bytes.
 
     `version` is the version that it writes, None when it counts none; `number` orders its events; `content` is what
-    stands for it in a fingerprint, where that is not the body itself.
+    stands for it in a fingerprint, where that is not the body itself; `requirement` is what it requires of its item.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Action:
     version: int | None = None
     number: int | None = None
     content: Mapping[str, Any] | None = None
+    requirement: Requirement = _NOTHING
 
     @property
     def writes(self) -> bool:
@@ -83,15 +86,16 @@ def put(
     version = next_version(requirement, layout, first)
     if version is None or layout.version is None:
         _refuse_uncounted(target, layout, set_by_hand=layout.version in wire)
-        return _put(target, wire, condition)
+        return _put(target, wire, requirement, condition)
     _check_version(item, layout.version, requirement, target, version)
-    counted = _put(target, {**wire, layout.version: {"N": str(version)}}, condition)
+    counted = _put(target, {**wire, layout.version: {"N": str(version)}}, requirement, condition)
     return replace(counted, version=version, number=version, content=_without_versions(counted.body, layout.version))
 
 
 def own_put(target: Target, wire: WireItem, layout: Layout) -> Action:
     """Return the action that stores one of the library's own items where nothing is yet."""
-    return _put(target, wire, condition_of(Requirement(if_absent=True), layout, target))
+    requirement = Requirement(if_absent=True)
+    return _put(target, wire, requirement, condition_of(requirement, layout, target))
 
 
 def update(
@@ -120,6 +124,7 @@ def update(
         version,
         version,
         _content(body, requirement, layout),
+        requirement,
     )
 
 
@@ -131,7 +136,7 @@ def delete(target: Target, requirement: Requirement, layout: Layout) -> Action:
     body = _keyed(target) | _conditional(condition)
     number = None if requirement.if_version is None else requirement.if_version + 1
     content = _content(body, requirement, layout)
-    return Action("Delete", target, body, _size(target, condition), None, number, content)
+    return Action("Delete", target, body, _size(target, condition), None, number, content, requirement)
 
 
 def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
@@ -141,17 +146,17 @@ def check(target: Target, requirement: Requirement, layout: Layout) -> Action:
         raise InvalidAction(target.label, "a check without a condition checks nothing; say what must hold.")
     body = _keyed(target) | _conditional(condition)
     content = _content(body, requirement, layout)
-    return Action("ConditionCheck", target, body, _size(target, condition), content=content)
+    return Action("ConditionCheck", target, body, _size(target, condition), content=content, requirement=requirement)
 
 
-def _put(target: Target, wire: WireItem, condition: Expression | None) -> Action:
+def _put(target: Target, wire: WireItem, requirement: Requirement, condition: Expression | None) -> Action:
     size = item_bytes(wire)
     limit = ITEM_BYTES - ITEM_HEADROOM_BYTES
     if size > limit:
         advice = "DynamoDB stores 400 KB an item, of which 2 KB are kept free. Store less, or split the item."
         raise ItemTooLarge(target.label, size, limit, "bytes", advice)
     body = {"TableName": target.table, "Item": wire} | _conditional(condition)
-    return Action("Put", target, body, size)
+    return Action("Put", target, body, size, requirement=requirement)
 
 
 def _content(body: Mapping[str, Any], requirement: Requirement, layout: Layout) -> Mapping[str, Any] | None:
@@ -226,7 +231,7 @@ def _check_version(item: Mapping[str, Any], name: str, requirement: Requirement,
     if name in item and item[name] not in allowed:
         raise InvalidAction(
             target.label,
-            f"the item says {name}={item[name]!r}, and {version} would be written over it. Leave {name!r} out.",
+            f"the item says {name}={shown(item[name])}, and {version} would be written over it. Leave {name!r} out.",
         )
 
 

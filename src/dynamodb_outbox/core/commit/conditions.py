@@ -17,6 +17,7 @@ from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.targets import Target
+    from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "condition_of",
     "next_version",
     "requirement_of",
+    "unmet",
     "whole_version",
 ]
 
@@ -84,6 +86,23 @@ def condition_of(requirement: Requirement, layout: Layout, target: Target) -> Ex
         expected = {VERSION_VALUE: {"N": str(requirement.if_version)}}
         ours.append(Expression(f"{VERSION_NAME} = {VERSION_VALUE}", {VERSION_NAME: layout.version}, expected))
     return all_of(ours, requirement.condition)
+
+
+def unmet(requirement: Requirement, version: str | None, item: WireItem | None) -> str:
+    """Return which part of a requirement the item that was there, None for none, did not meet; empty: not known.
+
+    `version` is the name of the attribute that counts.
+    """
+    if requirement.if_absent:
+        return "" if item is None else "it exists already"
+    if item is None:
+        return "it is not there" if requirement.if_exists or requirement.if_version is not None else ""
+    if requirement.if_version is not None and version is not None:
+        found = item.get(version, {}).get("N")
+        if found != str(requirement.if_version):
+            said = f"has no {version}" if found is None else f"{version} is {found}"
+            return f"{said}, if_version={requirement.if_version}"
+    return "condition= does not hold" if requirement.condition is not None else ""
 
 
 def next_version(requirement: Requirement, layout: Layout, first: int) -> int | None:

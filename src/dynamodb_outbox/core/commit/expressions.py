@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.arguments import mapping, text
+from dynamodb_outbox.arguments import mapping, shown, text
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.errors import InvalidAction
 
@@ -64,7 +64,7 @@ def placeholders_of(names: object, values: object, action: str) -> Placeholders:
         for name in given:
             if not isinstance(name, str) or not name.startswith(mark) or not _PLACEHOLDER.fullmatch(name):
                 what = "names" if mark == "#" else "values"
-                raise InvalidAction(action, f"{what}= has {name!r}; a placeholder looks like {mark}status.")
+                raise InvalidAction(action, f"{what}= has {shown(name)}; a placeholder looks like {mark}status.")
             if name.startswith(_OURS):
                 raise InvalidAction(
                     action, f"{name!r}: placeholders that start with {name[:4]!r} are the library's own."
@@ -111,7 +111,7 @@ def check_parentheses(expression: str, argument: str, action: str) -> None:
         if depth < 0:
             break
     if depth:
-        raise InvalidAction(action, f"{argument}= is {expression!r}; its parentheses do not match.")
+        raise InvalidAction(action, f"{argument}= is {shown(expression)}; its parentheses do not match.")
 
 
 def _attribute(name: str, attribute: object, action: str) -> str:

@@ -6,16 +6,16 @@ for the writer's own; the rest is checked as `emit` checks its arguments.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.arguments import text
+from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.payload import PAYLOAD_LEVELS
 from dynamodb_outbox.core.codec.strict import JsonFault, examine
-from dynamodb_outbox.core.commit.events import checked_fields
+from dynamodb_outbox.core.commit.events import check_storable, checked_fields
+from dynamodb_outbox.core.record.by_hand import is_uuid
 from dynamodb_outbox.errors import InvalidEvent, MissingKey
 from dynamodb_outbox.event import Event
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["checked_events"]
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-
 
 def checked_events(events: object, layout: Layout) -> list[Event]:
     """Return events that did not come from `emit`, each checked as `emit` checks its arguments, payload included.
 
-    Raises InvalidEvent, which names the field at fault, and MissingKey.
+    Raises InvalidEvent, which names the field at fault, MissingKey, and InvalidValue for a payload that a map cannot
+    hold where the layout stores payloads as maps.
     """
     if isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable):
         raise InvalidEvent("events", f"is a value of type {type(events).__name__}; a list of Events is needed.")
@@ -55,14 +54,16 @@ def _checked(event: object, layout: Layout) -> Event:
         layout=layout,
     )
     if event.key is None:
-        raise MissingKey(fields["type"])
-    if not isinstance(event.id, str) or not _UUID.fullmatch(event.id):
-        raise InvalidEvent("id", f"is {event.id!r}; a UUID in its usual form is needed.")
+        raise MissingKey(fields["type"], "Make it with outbox.event(..., key=...), or give Event(key=...).")
+    if not isinstance(event.id, str) or not is_uuid(event.id) or event.id != event.id.lower():
+        raise InvalidEvent("id", f"is {shown(event.id)}; a UUID in its usual form, in lower case, is needed.")
     if (fault := source_fault(event.source)) is not None:
-        raise InvalidEvent("source", f"is {event.source!r}: {fault}")
+        raise InvalidEvent("source", f"is {shown(event.source)}: {fault}")
     source = text(event.source, partial(InvalidEvent, "source"))
+    payload = _payload(event.payload)
+    check_storable(payload, layout)
     sequence = None if event.sequence is None else text(event.sequence, partial(InvalidEvent, "sequence"))
-    return Event(id=event.id, source=source, payload=_payload(event.payload), sequence=sequence, **fields)
+    return Event(id=event.id, source=source, payload=payload, sequence=sequence, **fields)
 
 
 def _payload(payload: object) -> str:

@@ -171,7 +171,8 @@ class CommitMachine:
         if evidence is not None and (self._doubt is not None or own_stood or replayable):
             return self._look(error if cancelled and not own_stood else None)
         if self._doubt is not None and not self._token_spoke:
-            return self._unknown(f"{self._doubt}; then {error}")
+            # Without the advice: that nothing was written is known of this attempt alone.
+            return self._unknown(f"{self._doubt}; then {str(error).removesuffix(f'. {error.advice}')}")
         return self._fail(error)
 
     def _look(self, pending: CommitFailed | None) -> Command:
@@ -188,7 +189,8 @@ class CommitMachine:
     def _found(self, item: WireItem) -> Command:
         if self._plan.fingerprint is None:
             return self._done(replace(self._plan.receipt, resolved_by="record"))
-        verdict = guard_verdict(item, self._plan)
+        evidence = self._plan.evidence
+        verdict = guard_verdict(item, self._plan, "" if evidence is None else evidence.table)
         return self._done(verdict) if isinstance(verdict, Receipt) else self._fail(verdict)
 
     def _absent(self, now_ms: int) -> Command:

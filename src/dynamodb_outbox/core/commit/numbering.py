@@ -2,7 +2,8 @@
 
 An event is *tied* to an item when its key is that item's partition and the transaction counts the version of exactly
 one item there, in whatever table. Then, and only then, has it a sequence: of two candidates neither would be the right
-one, and without a version nothing says what came first.
+one, and without a version nothing says what came first. A key is text, and where the transaction writes both the
+partition of a number and that of its digits as text, it names neither.
 
     0000000000000000042.0001       version 42, the second event of that commit
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.commit.targets import table_name
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ def sequence_text(number: int, position: int) -> str:
 def subject_of(target: Target, own_table: str | None) -> str:
     """Return the name of an item, unlike that of any other."""
     pk, sk = _quoted(target.pk), _quoted(target.sk)
-    if target.table != own_table:
-        return f"{target.table}/{pk}/{sk}"
+    if own_table is None or target.name != table_name(own_table):
+        return f"{target.name}/{pk}/{sk}"
     return pk if target.keys.sk is None else f"{pk}/{sk}"
 
 
@@ -64,11 +66,14 @@ class Ties:
 
     def __init__(self, actions: Iterable[Action], own_table: str | None) -> None:
         found: dict[str, _Tie | None] = {}
+        kinds: dict[str, set[str]] = {}
         for action in actions:
+            if action.writes:
+                kinds.setdefault(action.target.pk, set()).add(action.target.keys.pk_type)
             if action.number is not None:
                 pk = action.target.pk
                 found[pk] = None if pk in found else _Tie(subject_of(action.target, own_table), action.number)
-        self._ties = {pk: tie for pk, tie in found.items() if tie is not None}
+        self._ties = {pk: tie for pk, tie in found.items() if tie is not None and len(kinds[pk]) == 1}
 
     def next(self, key: str) -> tuple[str, str] | None:
         """Return subject and sequence for the next event with this key, None when it is tied to no item."""

@@ -16,12 +16,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.core.commit.actions import Action, own_put
-from dynamodb_outbox.core.commit.events import check_event_size, claimed, gather, lightened, settled
+from dynamodb_outbox.core.commit.claiming import check_event_size, claimed, lightened
+from dynamodb_outbox.core.commit.events import gather, settled
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.commit.targets import own_target
 from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
-from dynamodb_outbox.core.record.encode import Origin, encode_guard, encode_record
+from dynamodb_outbox.core.record.encode import Origin, encode_record
+from dynamodb_outbox.core.record.guards import encode_guard
 from dynamodb_outbox.core.record.place import guard_keys
 from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, ItemTooLarge, TransactionTooLarge
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.codec.compression import Encoding
+    from dynamodb_outbox.core.commit.conditions import Requirement
     from dynamodb_outbox.core.commit.targets import Tables, Target
     from dynamodb_outbox.core.record.encode import RecordDraft
     from dynamodb_outbox.core.values import WireItem
@@ -87,8 +90,8 @@ class CommitPlan:
     """One request and all that is needed to judge its answers.
 
     `request` holds the keyword arguments of `transact_write_items`; `labels` name its members, in order, of which those
-    from `own_from` on are the library's; `receipt` is what a plain success gives. `claims` are stored
-    before the request is sent. By the `layout` a guard that is found is read.
+    from `own_from` on are the library's, and `requirements` are theirs, in which `version` is the attribute that
+    counts; `receipt` is what a plain success gives. `claims` are stored before the request is sent.
     """
 
     request: Mapping[str, Any]
@@ -96,10 +99,11 @@ class CommitPlan:
     tx: str
     at_ms: int
     labels: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    version: str | None
     own_from: int
     evidence: Evidence | None
     receipt: Receipt
-    layout: Layout
     fingerprint: str | None = None
     command: str = ""
     claims: tuple[Claim, ...] = ()
@@ -131,7 +135,7 @@ class Draft:
 
         Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge,
         InvalidEvent for a partition written that cannot be a key, InvalidAction for a version without an event under
-        dense_versions; for a payload that a map cannot hold InvalidEvent or InvalidValue.
+        dense_versions.
         """
         if not self.actions and not self.events and (self.guard is None or not self.guard.alone):
             raise EmptyTransaction
@@ -149,11 +153,11 @@ class Draft:
             own.append(guard)
             evidence = _evidence("guard", guard, self.guard.keep)
         return replace(
-            self._finish(own, evidence, receipt, origin, place.layout), fingerprint=fingerprint, claims=claims
+            self._finish(own, evidence, receipt, origin, place.layout.version), fingerprint=fingerprint, claims=claims
         )
 
     def _finish(
-        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, origin: Origin, layout: Layout
+        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, origin: Origin, version: str | None
     ) -> CommitPlan:
         members = [*self.actions, *own]
         check_limits(members)
@@ -165,10 +169,11 @@ class Draft:
             tx=origin.tx,
             at_ms=origin.at_ms,
             labels=tuple(member.target.label for member in members),
+            requirements=tuple(member.requirement for member in members),
+            version=version,
             own_from=len(self.actions),
             evidence=evidence,
             receipt=receipt,
-            layout=layout,
             command="" if self.guard is None else self.guard.said,
         )
 
@@ -183,7 +188,8 @@ def record_puts(
 ) -> tuple[list[Action], tuple[Claim, ...]]:
     """Return one put a key for events that have their keys, and the data to keep elsewhere before they are sent.
 
-    Raises EventTooLarge, ItemTooLarge.
+    Raises EventTooLarge, ItemTooLarge. Events whose payload was not checked (`core.commit.events.check_storable`) may
+    raise InvalidEvent or InvalidValue too, where payloads are stored as maps.
     """
     puts = []
     claims: tuple[Claim, ...] = ()

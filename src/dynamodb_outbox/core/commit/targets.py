@@ -4,16 +4,20 @@ Records and guards are in one table, whose keys are the layout's. Actions may to
 has keys of its own: those that `schemas` names, the layout's otherwise.
 
 Two keys are one when DynamoDB takes them for one: 1, Decimal("1.0") and Decimal("1E0") are. So what is compared, and
-what events and receipts carry, are the texts of keys (`core.record.place.key_text`), never their wire form.
+what events and receipts carry, are the texts of keys (`core.record.place.key_text`), never their wire form. So do a
+table's name and its ARN mean one table, for a transaction stays within one account and Region: tables are compared, and
+named in receipts and subjects, by name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES
@@ -22,12 +26,13 @@ from dynamodb_outbox.errors import InvalidAction, LimitExceeded, ReservedName
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
-    from dynamodb_outbox.keys import Keys
+    from dynamodb_outbox.keys import Keys, KeyType
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Tables", "Target", "own_target", "target_of"]
+__all__ = ["Tables", "Target", "own_target", "table_name", "target_of"]
 
 _NEEDED = {"S": "text that is not empty", "N": "a number (int or Decimal)", "B": "bytes that are not empty"}
+_ARN = re.compile(r"arn:[^:]*:dynamodb:[^:]*:[^:]*:table/([^/]+)")
 _SHORT = 200
 """Characters of a key that need no measuring."""
 _SHOWN = 200
@@ -41,6 +46,8 @@ class Tables:
     records   the table of records and guards, with the keys of `layout`
     default   where actions go that name no table; None: each has to name one
     schemas   the keys of tables, by name; a table that is not named has the layout's
+
+    Where a table is asked for, its ARN will do.
     """
 
     records: str
@@ -55,13 +62,14 @@ class Tables:
 
     def keys_of(self, table: str) -> Keys:
         """Return the key schema of a table."""
-        return self.schemas.get(table, self.keys)
+        return self.schemas.get(table_name(table), self.keys)
 
 
 @dataclass(frozen=True)
 class Target:
     """The item an action touches.
 
+    table, name   its table as the request says it, and the table's name where that is an ARN
     key           its key attributes in wire form
     pk, sk        their texts, by which items are told apart; `sk` is empty in a table without a sort key
     keys          the key schema of its table
@@ -70,6 +78,7 @@ class Target:
     """
 
     table: str
+    name: str
     key: WireItem
     pk: str
     sk: str
@@ -80,7 +89,18 @@ class Target:
     @property
     def place(self) -> tuple[str, str, str]:
         """What no other item has: table, partition key and sort key."""
-        return self.table, self.pk, self.sk
+        return self.name, self.pk, self.sk
+
+    @property
+    def partition(self) -> tuple[str, KeyType]:
+        """Its partition key, as text and type: the number 5 and the text "5" are two."""
+        return self.pk, self.keys.pk_type
+
+
+def table_name(table: str) -> str:
+    """Return the name of a table that is given by its name or its ARN."""
+    found = _ARN.fullmatch(table)
+    return found[1] if found else table
 
 
 def target_of(verb: str, table: str | None, key: Mapping[str, Any], tables: Tables, *, exactly: bool = False) -> Target:
@@ -98,24 +118,15 @@ def target_of(verb: str, table: str | None, key: Mapping[str, Any], tables: Tabl
     keys = tables.keys_of(table)
     names = keys.types
     if not isinstance(key, Mapping):
-        raise InvalidAction(f"{verb} {table}", f"a dict with {_listed(keys)} is needed, not {key!r}.")
-    label = f"{verb} {table} { {name: key[name] for name in names if name in key} }"
-    wire: dict[str, AttributeValue] = {}
-    for name, kind in names.items():
-        if kind == "S" and type(plain := key.get(name)) is str and 0 < len(plain) <= _SHORT and plain.isascii():
-            wire[name] = {"S": plain}  # as nearly all keys are
-            continue
-        if name not in key or (value := _key_attribute(name, key[name], kind)) is None:
-            found = f"is {key[name]!r}" if name in key else "is missing"
-            reason = f"the key attribute {name!r} {found}; {_NEEDED[kind]} is needed."
-            raise InvalidAction(label, reason + _schema_advice(table, tables))
-        _check_length(label, name, value, PARTITION_KEY_BYTES if name == keys.pk else SORT_KEY_BYTES)
-        wire[name] = value
-    if exactly and (extra := sorted(map(str, key.keys() - names.keys()))):
+        raise InvalidAction(f"{verb} {table}", f"a dict with {_listed(keys)} is needed, not {shown(key)}.")
+    said = ", ".join(f"{name!r}: {shown(key[name])}" for name in names if name in key)
+    label = f"{verb} {table} {{{said}}}"
+    wire = _wire_key(label, key, table, tables)
+    if exactly and (extra := sorted(map(_plainly, key.keys() - names.keys()))):
         belongs = "belongs" if keys.sk is None else "belong"
         reason = f"the key has {', '.join(extra)} too; only {_listed(keys)} {belongs} there."
         raise InvalidAction(label, reason + _schema_advice(table, tables))
-    with_records = table == tables.records
+    with_records = table_name(table) == table_name(tables.records)
     if with_records and (prefix := reserved_prefix(wire, tables.layout)) is not None:
         raise ReservedName(label, prefix)
     return _target(table, wire, keys, label, with_records=with_records)
@@ -129,21 +140,39 @@ def own_target(tables: Tables, item: WireItem, label: str) -> Target:
 
 def _target(table: str, key: WireItem, keys: Keys, label: str, *, with_records: bool) -> Target:
     sk = "" if keys.sk is None else key_text(key[keys.sk])
-    return Target(table, key, key_text(key[keys.pk]), sk, keys, with_records, label)
+    return Target(table, table_name(table), key, key_text(key[keys.pk]), sk, keys, with_records, label)
+
+
+def _wire_key(label: str, key: Mapping[str, Any], table: str, tables: Tables) -> dict[str, AttributeValue]:
+    """Return the key attributes in wire form. Raises InvalidAction, InvalidValue, LimitExceeded."""
+    keys = tables.keys_of(table)
+    wire: dict[str, AttributeValue] = {}
+    for name, kind in keys.types.items():
+        if kind == "S" and type(plain := key.get(name)) is str and 0 < len(plain) <= _SHORT and plain.isascii():
+            wire[name] = {"S": plain}  # as nearly all keys are
+            continue
+        if name not in key or (value := _key_attribute(name, key[name], kind)) is None:
+            found = f"is {shown(key[name])}" if name in key else "is missing"
+            reason = f"the key attribute {name!r} {found}; {_NEEDED[kind]} is needed."
+            raise InvalidAction(label, reason + _value_advice(key, name, table, tables))
+        _check_length(label, name, value, PARTITION_KEY_BYTES if name == keys.pk else SORT_KEY_BYTES)
+        wire[name] = value
+    return wire
 
 
 def _key_attribute(name: str, value: Any, kind: str) -> AttributeValue | None:
     """Return the wire form of a key attribute, None when it is of another type or empty. Raises InvalidValue."""
-    if kind == "S":
-        fits = isinstance(value, str)
-    elif kind == "N":
-        fits = isinstance(value, (int, float, Decimal)) and not isinstance(
-            value, bool
-        )  # floats have advice of their own
-    else:
-        fits = isinstance(value, (bytes, bytearray, memoryview)) or type(value).__name__ == "Binary"
-    wire = serialize(value, name) if fits else {}
+    wire = serialize(value, name) if _is_of(value, kind) else {}
     return wire if wire.get(kind) else None
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of the type of a key attribute, or is a float, for which there is other advice."""
+    if kind == "S":
+        return isinstance(value, str)
+    if kind == "N":
+        return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    return isinstance(value, (bytes, bytearray, memoryview)) or type(value).__name__ == "Binary"
 
 
 def _check_length(label: str, name: str, value: AttributeValue, limit: int) -> None:
@@ -155,11 +184,32 @@ def _check_length(label: str, name: str, value: AttributeValue, limit: int) -> N
         raise LimitExceeded(f"{label[:_SHOWN]}: {name}", size, limit, "bytes", "Shorten the key.")
 
 
+def _value_advice(key: Mapping[str, Any], name: str, table: str, tables: Tables) -> str:
+    """Return what to do about a key attribute of another type than the schema's."""
+    value = key.get(name)
+    if isinstance(value, Mapping) and len(value) == 1 and not _NEEDED.keys().isdisjoint(value):
+        return " Give Python values, not DynamoDB's wire form."
+    if (advice := _schema_advice(table, tables)) or table_name(table) in tables.schemas or name not in key:
+        return advice
+    kind = next((each for each in ("N", "B") if _is_of(value, each)), None)
+    if kind is None or tables.layout.placement == "table" or tables.keys.types[name] != "S":
+        return ""
+    called = "a number" if kind == "N" else "bytes"
+    if name == tables.keys.pk and tables.keys.sk is not None:
+        return f" For a table whose partition key is {called}: Layout(pk_type={kind!r})."
+    return f" For a table where it is {called}: Layout(placement='table') and outbox_table=, and the table in tables=."
+
+
 def _schema_advice(table: str, tables: Tables) -> str:
     """Return how to say that a table has other keys, where nobody has said which it has."""
-    if table == tables.records or table in tables.schemas:
+    name = table_name(table)
+    if name == table_name(tables.records) or name in tables.schemas:
         return ""
-    return f" A table with other keys than the layout's is named: tables={{{table!r}: Keys(...)}}."
+    return f" A table with other keys than the layout's is named: tables={{{name!r}: Keys(...)}}."
+
+
+def _plainly(name: object) -> str:
+    return name if isinstance(name, str) else shown(name)
 
 
 def _listed(keys: Keys) -> str:

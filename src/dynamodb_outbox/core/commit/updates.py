@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import has_utf8_form, mapping
+from dynamodb_outbox.arguments import has_utf8_form, mapping, shown
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.conditions import VERSION_NAME
 from dynamodb_outbox.core.commit.expressions import Expression
+from dynamodb_outbox.core.limits import INT64_MAX
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
@@ -79,15 +80,17 @@ class _Writer:
 
     def _check(self, path: Path, steps: tuple[str | int, ...], section: str) -> None:
         if not steps or not isinstance(steps[0], str):
-            raise InvalidAction(self.action, f"{section}= has {path!r}; a path starts with an attribute's name.")
+            raise InvalidAction(self.action, f"{section}= has {shown(path)}; a path starts with an attribute's name.")
         for step in steps:
-            is_index = isinstance(step, int) and not isinstance(step, bool) and step >= 0
+            is_index = isinstance(step, int) and not isinstance(step, bool) and 0 <= step <= INT64_MAX
             if not is_index and not (isinstance(step, str) and step and has_utf8_form(step)):
-                raise InvalidAction(self.action, f"{section}= has {path!r}; a path holds names and list positions.")
+                raise InvalidAction(
+                    self.action, f"{section}= has {shown(path)}; a path holds names and list positions."
+                )
         for other in self.seen:
             shorter = min(len(other), len(steps))
             if other[:shorter] == steps[:shorter]:
-                raise InvalidAction(self.action, f"{section}= has {path!r}, which overlaps another change.")
+                raise InvalidAction(self.action, f"{section}= has {shown(path)}, which overlaps another change.")
         self.seen.append(steps)
 
 
@@ -95,7 +98,7 @@ def changes_of(sections: Mapping[str, object], remove: object, action: str) -> C
     """Return the arguments of `update` as changes; `sections` are set, add and delete. Raises InvalidAction."""
     # A tuple is a path elsewhere, so a tuple here could mean one path or several names.
     if remove != () and not isinstance(remove, list):
-        raise InvalidAction(action, f"remove= is {remove!r}; a list of names and paths is needed.")
+        raise InvalidAction(action, f"remove= is {shown(remove)}; a list of names and paths is needed.")
     taken = {name: mapping(given, partial(_refusal, action, name)) for name, given in sections.items()}
     return Changes(remove=tuple(remove) if isinstance(remove, list) else (), **taken)
 

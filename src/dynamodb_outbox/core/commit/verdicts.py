@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.codec.values import deserialize_item
+from dynamodb_outbox.core.commit.conditions import unmet
 from dynamodb_outbox.core.commit.reasons import class_of, weightiest
 from dynamodb_outbox.core.commit.receipt import Receipt
-from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.guards import guard_content
 from dynamodb_outbox.errors import (
     ActionFailure,
     CommitConflict,
@@ -16,12 +17,13 @@ from dynamodb_outbox.errors import (
     CommitThrottled,
     ConditionFailed,
     IdempotencyMismatch,
+    NoGuard,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dynamodb_outbox.core.commit.answers import Cancelled, Held
+    from dynamodb_outbox.core.commit.answers import Cancelled, Held, Reason
     from dynamodb_outbox.core.commit.plan import CommitPlan
     from dynamodb_outbox.core.commit.reasons import ReasonClass
     from dynamodb_outbox.core.values import WireItem
@@ -39,17 +41,22 @@ _ERRORS: Mapping[ReasonClass, type[CommitFailed]] = {
 def cancellation(answer: Cancelled, plan: CommitPlan) -> CommitFailed:
     """Return the error for a cancelled transaction: its class by the weightiest reason, every failure named."""
     at_fault = [(index, reason) for index, reason in enumerate(answer.reasons) if reason.code != "None"]
-    failures = [
-        ActionFailure(
-            index=index,
-            action=plan.labels[index] if index < len(plan.labels) else f"action {index}",
-            code=reason.code,
-            message=reason.message,
-            item=None if reason.item is None else deserialize_item(reason.item),
-        )
-        for index, reason in at_fault
-    ]
+    failures = [_failure(index, reason, plan) for index, reason in at_fault]
     return _ERRORS[weightiest(reason.code for _, reason in at_fault)](failures)
+
+
+def _failure(index: int, reason: Reason, plan: CommitPlan) -> ActionFailure:
+    named = index < len(plan.labels)
+    # Without a message the answer was not read as data, and that no item came with it does not mean that none is there.
+    told = named and class_of(reason.code) == "condition" and bool(reason.message)
+    return ActionFailure(
+        index=index,
+        action=plan.labels[index] if named else f"action {index}",
+        code=reason.code,
+        message=reason.message,
+        item=None if reason.item is None else deserialize_item(reason.item),
+        unmet=unmet(plan.requirements[index], plan.version, reason.item) if told else "",
+    )
 
 
 def held(answer: Held) -> CommitFailed:
@@ -67,15 +74,17 @@ def own_item_stood(answer: Cancelled, plan: CommitPlan) -> bool:
     return any(class_of(reason.code) == "condition" for reason in answer.reasons[plan.own_from :])
 
 
-def guard_verdict(item: WireItem, plan: CommitPlan) -> Receipt | IdempotencyMismatch:
-    """Return what a guard in the table means for this transaction.
+def guard_verdict(item: WireItem, plan: CommitPlan, table: str) -> Receipt | IdempotencyMismatch | NoGuard:
+    """Return what the item in the guard's place, in `table`, means for this transaction.
 
-    It is its own: committed. It is an earlier run's with the same content: that run's receipt. Else a mismatch.
+    Its own guard: committed. An earlier run's with the same content: that run's receipt; with other content a mismatch.
+    What is no guard, or not a whole one, says nothing about the command, neither that it ran nor that it did not.
     """
-    guard: dict[str, Any] = deserialize_item(schema.canonical(item, plan.layout))
-    if guard.get(schema.TX) == plan.tx:
+    guard = guard_content(item)
+    if guard is None:
+        return NoGuard(plan.command, table)
+    if guard.tx == plan.tx:
         return replace(plan.receipt, resolved_by="guard")
-    if guard.get(schema.FINGERPRINT) != plan.fingerprint:
+    if guard.fingerprint != plan.fingerprint:
         return IdempotencyMismatch(plan.command)
-    versions = {(v["table"], v["pk"], v["sk"]): int(v["version"]) for v in guard.get(schema.VERSIONS, ())}
-    return Receipt(tuple(guard.get(schema.EVENT_IDS, ())), versions, replayed=True, resolved_by="guard")
+    return Receipt(guard.event_ids, guard.versions, replayed=True, resolved_by="guard")

@@ -10,29 +10,39 @@ alone, so the partition key belongs to the id, except beside a UUID.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from datetime import datetime, timedelta, timezone
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.codec.envelope import parse_rfc3339
+from dynamodb_outbox.core.codec.moments import moment_of, parse_moment
 from dynamodb_outbox.core.record import schema
-from dynamodb_outbox.core.record.place import carrier, key_text
+from dynamodb_outbox.core.record.place import key_of_partition, key_text, quoted
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["id_of", "key_by_place", "key_of", "named", "time_of", "written_ms"]
+__all__ = ["id_by_keys", "id_of", "is_uuid", "key_by_place", "key_of", "named", "time_of", "written_ms"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
-_NOTHING: AttributeValue = {}
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_MEANING = {
+    schema.TIME: "a time as text (S)",
+    schema.AT: "a number (N) of milliseconds since 1970",
+    schema.TS: "a number (N) of seconds since 1970",
+}
+_ID_BYTES = 512  # an inbox record's partition key holds the id and has 2,048 bytes for it and for other names
 
 
 def named(image: WireItem, layout: Layout, name: str) -> AttributeValue | None:
-    """Return the attribute of that name of the schema, where the layout's `columns` name it and the row has it."""
-    column = layout.columns.get(name)
-    return None if column is None else image.get(column)
+    """Return the attribute of that name of the schema, where the layout's `columns` name it and the row has it.
+
+    NULL and empty text are what many writers store for nothing, and count as that.
+    """
+    found = schema.value(image, layout, name) if name in layout.columns else schema.ABSENT
+    return None if "NULL" in found or found.get("S") == "" else found or None
 
 
 def id_of(image: WireItem, layout: Layout) -> str:
@@ -40,10 +50,9 @@ def id_of(image: WireItem, layout: Layout) -> str:
     given = named(image, layout, schema.ID)
     if given is None:
         return _id_by_keys(image, layout)
-    text = given.get("S")
-    if not isinstance(text, str) or not text:
-        raise ValueError(f"attribute {layout.column(schema.ID)!r} is empty or not of type S")
-    return schema.short_id(text)
+    if "S" not in given:
+        raise ValueError(f"attribute {layout.column(schema.ID)!r} is not of type S")
+    return _short(str(given["S"]))
 
 
 def key_of(image: WireItem, layout: Layout) -> str:
@@ -51,9 +60,9 @@ def key_of(image: WireItem, layout: Layout) -> str:
     given = named(image, layout, schema.KEY)
     if given is None:
         return key_by_place(image, layout)
-    if not {"S", "N"} & given.keys() or not (text := key_text(given)):
-        raise ValueError(f"attribute {layout.column(schema.KEY)!r} is empty or neither of type S nor of type N")
-    return text
+    if not {"S", "N"} & given.keys():
+        raise ValueError(f"attribute {layout.column(schema.KEY)!r} is neither of type S nor of type N")
+    return key_text(given)
 
 
 def key_by_place(image: WireItem, layout: Layout) -> str:
@@ -66,8 +75,7 @@ def key_by_place(image: WireItem, layout: Layout) -> str:
             return id_of(image, layout)
         except ValueError:
             return key_text(image[layout.pk])
-    partition = key_text(image[layout.pk])
-    return (partition.removeprefix(layout.prefix) if layout.own_partition else partition) or partition
+    return key_of_partition(layout, image[layout.pk])
 
 
 def time_of(image: WireItem, layout: Layout) -> datetime:
@@ -75,16 +83,10 @@ def time_of(image: WireItem, layout: Layout) -> datetime:
 
     Raises ValueError with what is wrong.
     """
-    if (given := named(image, layout, schema.TIME)) is not None:
-        try:
-            return parse_rfc3339(given["S"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"attribute {layout.column(schema.TIME)!r} is not a time by RFC 3339, of type S") from None
-    if (given := named(image, layout, schema.AT)) is not None:
-        return _moment(given, 1, f"attribute {layout.column(schema.AT)!r} is not a time in epoch milliseconds")
-    ts = layout.column(schema.TS)
-    what = f"attribute {ts!r} is missing, not of type N, or not a time in epoch seconds"
-    return _moment(image.get(ts, _NOTHING), 1000, what)
+    for name in (schema.TIME, schema.AT):
+        if (given := named(image, layout, name)) is not None:
+            return _told(given, name, layout)
+    return _told(schema.value(image, layout, schema.TS), schema.TS, layout)
 
 
 def written_ms(image: WireItem, layout: Layout) -> int | None:
@@ -96,18 +98,51 @@ def written_ms(image: WireItem, layout: Layout) -> int | None:
 
 
 def _id_by_keys(image: WireItem, layout: Layout) -> str:
-    name = carrier(layout)
-    text = key_text(image[name])
+    text = key_text(image[layout.carrier])
     suffix = text.removeprefix(layout.prefix)
-    if layout.select is not None and not schema.is_uuid(suffix):
+    if layout.select is not None and not is_uuid(suffix):
         suffix = text
     if not suffix:
         raise ValueError(f"the {'partition' if layout.sk is None else 'sort'} key has no id after {layout.prefix!r}")
-    return schema.id_by_hand(None if layout.sk is None else key_text(image[layout.pk]), suffix)
+    return id_by_keys(None if layout.sk is None else key_text(image[layout.pk]), suffix)
 
 
-def _moment(value: AttributeValue, scale: int, otherwise: str) -> datetime:
+def id_by_keys(partition: str | None, suffix: str) -> str:
+    """Return the id of a hand-written record, by its partition key and what follows the prefix in its sort key.
+
+    In a table without a sort key `partition` is None, and `suffix` what follows the prefix in the partition key.
+    """
+    return _short(suffix if partition is None or is_uuid(suffix) else f"{quoted(partition)}#{suffix}")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID in its 36-character form."""
+    return _UUID.fullmatch(text) is not None
+
+
+def _short(text: str) -> str:
+    """Return an id that its text gives: the text itself, or its SHA-256 where it is longer than an id may be."""
+    content = text.encode("utf-8", "surrogatepass")
+    return text if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
+
+
+def _told(given: AttributeValue, name: str, layout: Layout) -> datetime:
+    column = layout.column(name)
     try:
-        return datetime.fromtimestamp(int(Decimal(value.get("N", "")) * scale) / 1000, timezone.utc)
-    except (ArithmeticError, TypeError, ValueError, OSError):
-        raise ValueError(otherwise) from None
+        if name == schema.TIME:
+            return parse_moment(given["S"])
+        return moment_of(given["N"], 1000 if name == schema.AT else 1)
+    except (KeyError, TypeError):
+        nothing = "" if given and "NULL" not in given else "missing, NULL, or "
+        advice = _advice(given, name, column)
+        raise ValueError(f"attribute {column!r} is {nothing}not {_MEANING[name]}{advice}") from None
+    except ValueError as fault:
+        raise ValueError(f"attribute {column!r} is not {_MEANING[name]}: {fault}") from None
+
+
+def _advice(given: AttributeValue, name: str, column: str) -> str:
+    """Return how to read a time that is of another type than the column's meaning asks for."""
+    free = f", {name!r}: 'outbox_{name}'" if name == column else ""  # two names of the schema need two columns
+    if "N" in given:
+        return f"; for milliseconds say Layout(columns={{'at': {column!r}{free}}}), for seconds 'ts' in place of 'at'"
+    return f"; for text say Layout(columns={{'time': {column!r}{free}}})" if given.get("S") else ""

@@ -69,7 +69,7 @@ def ordering_key(image: WireItem, layout: Layout) -> str:
     It is what `decode` would say: `key` where it can be read, else what the keys of the item tell.
     """
     if schema.SCHEMA in image:
-        key = image.get(layout.column(schema.KEY), _NOTHING).get("S")
+        key = schema.value(image, layout, schema.KEY).get("S")
         return key if key and isinstance(key, str) else by_hand.key_by_place(image, layout)
     try:
         return by_hand.key_of(image, layout)
@@ -86,7 +86,7 @@ def record_id(image: WireItem, layout: Layout) -> str | None:
             return None
     if (carried := carried_id(image, layout)) is not None:
         return carried or None
-    given = image.get(layout.column(schema.ID), _NOTHING).get("S")
+    given = schema.value(image, layout, schema.ID).get("S")
     return given if given and isinstance(given, str) else None
 
 
@@ -119,7 +119,7 @@ class _Reader:
             time = by_hand.time_of(raw, layout)
         except ValueError as fault:
             raise self.invalid(f"{fault}.") from None
-        source = self.optional(schema.SOURCE) if schema.SOURCE in layout.columns else None
+        source = self.given(schema.SOURCE)
         event = Event(
             id=event_id,
             type=self.text(schema.TYPE),
@@ -127,15 +127,19 @@ class _Reader:
             payload=payload,
             time=time,
             key=key,
-            subject=self.optional(schema.SUBJECT) if schema.SUBJECT in layout.columns else None,
-            sequence=self.optional(schema.SEQUENCE) if schema.SEQUENCE in layout.columns else None,
-            attributes=self.attributes() if schema.ATTRIBUTES in layout.columns else {},
+            subject=self.given(schema.SUBJECT),
+            sequence=self.given(schema.SEQUENCE),
+            attributes={} if by_hand.named(raw, layout, schema.ATTRIBUTES) is None else self.attributes(),
         )
         return Record(key, (event,))
 
     def payload_by_hand(self) -> str:
-        if "M" in self.image.get(schema.PAYLOAD, _NOTHING):
+        stored = self.image.get(schema.PAYLOAD, schema.ABSENT)
+        if "M" in stored:
             return self.mapped()
+        if stored and not {"S", "NULL"} & stored.keys():
+            column = self.layout.column(schema.PAYLOAD)
+            raise self.invalid(f"attribute {column!r} is of type {next(iter(stored))}; S (JSON text) or M is needed.")
         payload = self.text(schema.PAYLOAD)
         try:
             examine(payload)
@@ -154,7 +158,7 @@ class _Reader:
         payload = ""
         if schema.DATAREF in self.image and schema.PAYLOAD not in self.image:
             dataref = self.reference(self.text(schema.DATAREF), self.text(schema.DATASHA256))
-        elif "M" in self.image.get(schema.PAYLOAD, _NOTHING) and schema.ENCODING not in self.image:
+        elif "M" in self.image.get(schema.PAYLOAD, schema.ABSENT) and schema.ENCODING not in self.image:
             payload = self.mapped()
         else:
             payload = self.content(schema.PAYLOAD)
@@ -225,7 +229,7 @@ class _Reader:
             return self.text(name)
         encoding = self.text(schema.ENCODING)
         column = self.layout.column(name)
-        stored = self.image.get(name, _NOTHING).get("B")
+        stored = self.image.get(name, schema.ABSENT).get("B")
         try:
             # In what Lambda hands to a function, and nowhere else, binary values are base64 text.
             content = base64.b64decode(stored, validate=True) if isinstance(stored, str) else stored
@@ -243,13 +247,17 @@ class _Reader:
         return DataRef(uri, sha256)
 
     def text(self, name: str) -> str:
-        value = self.image.get(name, _NOTHING).get("S")
+        value = self.image.get(name, schema.ABSENT).get("S")
         if not value or not isinstance(value, str):
-            raise self.invalid(f"attribute {self.layout.column(name)!r} is missing, empty or not of type S.")
+            raise self.invalid(f"attribute {self.layout.column(name)!r} is missing, empty, NULL or not of type S.")
         return value
 
     def optional(self, name: str) -> str | None:
         return self.text(name) if name in self.image else None
+
+    def given(self, name: str) -> str | None:
+        """Return what a hand-written row says in a column that the layout names."""
+        return None if by_hand.named(self.raw, self.layout, name) is None else self.text(name)
 
     def time(self, text: str) -> datetime:
         try:
@@ -273,6 +281,3 @@ class _Reader:
 
     def invalid(self, reason: str) -> InvalidRecord:
         return InvalidRecord("/".join(key_text(self.raw[name]) for name in self.layout.keys.types), reason)
-
-
-_NOTHING: Mapping[str, Any] = {}

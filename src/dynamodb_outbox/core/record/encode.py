@@ -1,4 +1,4 @@
-"""Records and guards in wire form, by the schema of `core.record.schema`.
+"""Records in wire form, by the schema of `core.record.schema`.
 
 An event's data is not written anew: its payload text, fixed when it was emitted, goes into the record as it is, or
 compressed where that takes fewer bytes. Of an event whose data is kept in an object the reference goes in its place.
@@ -9,6 +9,7 @@ Items are made with the schema's names, and get those of the layout's columns at
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING
@@ -21,16 +22,15 @@ from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import record_keys
 from dynamodb_outbox.errors import ItemTooLarge
+from dynamodb_outbox.layout import PUBLISHED_FOR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from dynamodb_outbox.core.codec.compression import Encoding
-    from dynamodb_outbox.core.values import AttributeValue, WireItem
+    from dynamodb_outbox.core.values import AttributeValue
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Origin", "RecordDraft", "encode_guard", "encode_record"]
+__all__ = ["Origin", "RecordDraft", "encode_record"]
 
 _LEAST_COMPRESSED_BYTES = 256
 """Less is stored as it is: what could be saved is below the unit by which writes are counted."""
@@ -79,6 +79,10 @@ def encode_record(
     }
     if origin.region is not None:
         item[schema.REGION] = {"S": origin.region}
+    if layout.published_for != PUBLISHED_FOR:
+        item[schema.KEEP] = {"N": str(math.ceil(layout.published_for.total_seconds()))}
+    if (mark := schema.columns_mark(layout)) is not None:
+        item[schema.COLUMNS] = mark
     if len(record.events) == 1:
         item |= _plain(record.events[0], as_map=layout.payload_format == "map")
     else:
@@ -86,7 +90,8 @@ def encode_record(
     if compression is not None:
         item = _compressed(item, compression)
     keys = record_keys(layout, record.key, record.id)
-    return {**layout.marks, **keys, **schema.renamed(item, layout)}
+    marks: dict[str, AttributeValue] = {name: {"S": text} for name, text in layout.marks.items()}
+    return {**marks, **keys, **schema.renamed(item, layout)}
 
 
 def _compressed(item: dict[str, AttributeValue], encoding: Encoding) -> dict[str, AttributeValue]:
@@ -102,36 +107,6 @@ def _compressed(item: dict[str, AttributeValue], encoding: Encoding) -> dict[str
     if len(content) + len(schema.ENCODING) + len(encoding) >= size:
         return item
     return item | {name: {"B": content}, schema.ENCODING: {"S": encoding}}
-
-
-def encode_guard(
-    key: Mapping[str, AttributeValue],
-    *,
-    fingerprint: str,
-    event_ids: Sequence[str],
-    versions: Mapping[tuple[str, str, str], int],
-    origin: Origin,
-    layout: Layout,
-    keep_s: int,
-) -> WireItem:
-    """Return the guard of a command as an item, under its key attributes `key`.
-
-    `versions` are by (table, pk, sk); `keep_s` says for how many seconds from the first send the guard is kept.
-    """
-    item: WireItem = {
-        schema.SCHEMA: {"N": str(schema.SCHEMA_VERSION)},
-        schema.FINGERPRINT: {"S": fingerprint},
-        schema.EVENT_IDS: {"L": [{"S": event_id} for event_id in event_ids]},
-        schema.VERSIONS: {"L": [_version(place, version) for place, version in versions.items()]},
-        schema.TX: {"S": origin.tx},
-        schema.AT: {"N": str(origin.at_ms)},
-    }
-    return {**key, **schema.renamed(item, layout), layout.ttl: {"N": str(origin.at_ms // 1000 + keep_s)}}
-
-
-def _version(place: tuple[str, str, str], version: int) -> AttributeValue:
-    table, pk, sk = place
-    return {"M": {"table": {"S": table}, "pk": {"S": pk}, "sk": {"S": sk}, "version": {"N": str(version)}}}
 
 
 def _plain(event: Event, *, as_map: bool) -> dict[str, AttributeValue]:

@@ -10,14 +10,15 @@ does a record of ours whose state is not that of the image, and none of the late
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.by_hand import written_ms
 from dynamodb_outbox.core.record.decode import ordering_key, record_id
-from dynamodb_outbox.core.record.place import carrier, key_text, keys_of, native
+from dynamodb_outbox.core.record.place import key_text, keys_of, native
 from dynamodb_outbox.core.record.states import (
     PARKED,
     PARKED_AT,
@@ -25,8 +26,10 @@ from dynamodb_outbox.core.record.states import (
     PARKED_EVENTS,
     PARKED_REASON,
     PUBLISHED,
+    mark_name,
     moved,
 )
+from dynamodb_outbox.layout import PUBLISHED_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +41,6 @@ __all__ = [
     "Parked",
     "Parking",
     "Settled",
-    "apart_keys",
     "park",
     "park_apart",
     "park_more",
@@ -46,13 +48,14 @@ __all__ = [
     "read",
     "restore",
     "settle",
-    "stands_for",
+    "stands_alone",
     "without_ttl",
 ]
 
 _REASON_LENGTH = 256  # characters, at most 4 bytes each: within the head-room that a writer leaves in a record
 _CODE_LENGTH = 64
 _EVENTS_NAMED = 100
+_SECONDS = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,8 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     `now_ms` is wall-clock time, from which the TTL counts. Raises ValueError for an image in a state without that move.
     """
     after = moved(image, PUBLISHED, layout)
-    expires_s = now_ms // 1000 + int(layout.published_for.total_seconds())
-    state = schema.state_name(image, layout)
+    expires_s = now_ms // 1000 + _keep_s(image, layout)
+    state = layout.column(schema.state_name(image))
     was = image.get(state)
     key = keys_of(image, layout.keys)
     statement = (  # of quoted names; each value is a parameter
@@ -120,6 +123,16 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [native(was)])]}
 
 
+def _keep_s(image: WireItem, layout: Layout) -> int:
+    """Return for how many seconds a record is kept: a writer that lost its answer counts on what it said itself."""
+    if schema.SCHEMA not in image:
+        return math.ceil(layout.published_for.total_seconds())
+    said = schema.value(image, layout, schema.KEEP).get("N")
+    if isinstance(said, str) and _SECONDS.fullmatch(said):
+        return int(said)
+    return math.ceil(PUBLISHED_FOR.total_seconds())
+
+
 def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
     """Return the arguments of PutItem that write a pending record as parked, whether it is still there or not.
 
@@ -128,7 +141,7 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
     moved(image, PARKED, layout)
     item = {name: native(value) for name, value in image.items() if name != layout.ttl}
     item |= _marks(image, layout, parking)
-    state = schema.state_name(image, layout)
+    state = layout.column(schema.state_name(image))
     was = image.get(state) if schema.SCHEMA in image else None
     request = _put_if_absent(table, item, layout)
     if was is None:
@@ -138,6 +151,15 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
         "ExpressionAttributeNames": {"#pk": layout.pk, "#state": state},
         "ExpressionAttributeValues": {":was": native(was)},
     }
+
+
+def stands_alone(item: WireItem, layout: Layout) -> bool:
+    """Whether a record cannot have the marks of a parked one, and is parked apart: `at` is another thing in it.
+
+    In a record of ours an `at` of the wrong type is a fault, and mended.
+    """
+    at = schema.value(item, layout, schema.AT)
+    return schema.SCHEMA not in item and bool(at) and "N" not in at
 
 
 def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
@@ -160,41 +182,14 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 
 def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
     """Return the condition that an item is there in the state found, the names and the values of it."""
-    name = schema.state_name(found, layout)
+    name = layout.column(schema.state_name(found))
     names = {"#pk": layout.pk, "#state": name}
     if name not in found:
         return "attribute_exists(#pk) AND attribute_not_exists(#state)", names, {}
     return "attribute_exists(#pk) AND #state = :found", names, {":found": found[name]}
 
 
-# --- a record to which nothing can be added ---
-
-
-def apart_keys(image: WireItem, layout: Layout) -> tuple[WireItem, ...]:
-    """Return the keys, first choice first, of the item that stands for a record which is parked apart.
-
-    The first may be the key of somebody's own item: `stands_for` tells. There is none where the table's keys have no
-    place for text: such a record cannot be parked apart.
-    """
-    key, types, name = keys_of(image, layout.keys), layout.keys.types, carrier(layout)
-    if types[name] == "S":
-        most = SORT_KEY_BYTES if name == layout.sk else PARTITION_KEY_BYTES
-        texts = schema.apart_texts(str(key[name]["S"]), layout.prefix, most)
-    elif types[layout.pk] == "S":
-        name, texts = layout.pk, (schema.hashed_apart(key_text(key[layout.pk]), layout.prefix),)
-    else:
-        return ()
-    return tuple({**key, name: {"S": text}} for text in texts)
-
-
-def stands_for(found: WireItem, image: WireItem, layout: Layout) -> bool:
-    """Whether the item found under one of the `apart_keys` of a record is the one that stands for it."""
-    if schema.SCHEMA not in found:
-        return False
-    said = schema.canonical(found, layout)
-    parked_pk, parked_sk = said.get(schema.PARKED_PK, found[layout.pk]), said.get(schema.PARKED_SK)
-    key = keys_of(image, layout.keys)
-    return parked_pk == key[layout.pk] and parked_sk == (None if layout.sk is None else key[layout.sk])
+# --- a record to which nothing can be added: core/record/apart.py ---
 
 
 def read(table: str, key: WireItem, layout: Layout) -> dict[str, Any]:
@@ -211,8 +206,10 @@ def park_apart(table: str, key: WireItem, image: WireItem, layout: Layout, parki
         schema.KEY: {"S": ordering_key(image, layout)},
         schema.AT: _at(image, layout, parking),
         schema.STATE: {"S": PARKED},
-        **_index_and_reason(parking),
     }
+    item |= _index_and_reason(item, parking)
+    if (mark := schema.columns_mark(layout)) is not None:
+        item[schema.COLUMNS] = mark
     if key[layout.pk] != record[layout.pk]:
         item[schema.PARKED_PK] = record[layout.pk]
     if layout.sk is not None:
@@ -249,24 +246,21 @@ def _put_if_absent(table: str, item: Mapping[str, AttributeValue], layout: Layou
     }
 
 
-def _marks(image: WireItem, layout: Layout, parking: Parking) -> dict[str, AttributeValue]:
-    """Return what parking adds to a record; its own id, key and time stay where it has them."""
-    at = layout.column(schema.AT)
-    marks = {
-        layout.column(schema.ID): {"S": _id(image, layout)},
-        layout.column(schema.KEY): {"S": ordering_key(image, layout)},
-        at: _at(image, layout, parking),
-    }
-    added: dict[str, AttributeValue] = {name: value for name, value in marks.items() if name not in image}
-    if "N" not in image.get(at, _NOTHING):
-        added[at] = marks[at]
-    added |= schema.renamed(_index_and_reason(parking), layout)
-    return added | {schema.state_name(image, layout): {"S": PARKED}}
+def _marks(image: WireItem, layout: Layout, parking: Parking) -> WireItem:
+    """Return what parking adds to a record, by the table's names; its own id, key and time stay where it has them."""
+    added = _index_and_reason(image, parking) | {schema.state_name(image): {"S": PARKED}}
+    if not schema.value(image, layout, schema.ID):
+        added[schema.ID] = {"S": _id(image, layout)}
+    if not schema.value(image, layout, schema.KEY):
+        added[schema.KEY] = {"S": ordering_key(image, layout)}
+    if "N" not in schema.value(image, layout, schema.AT):
+        added[schema.AT] = _at(image, layout, parking)
+    return schema.renamed(added, layout)
 
 
 def _id(image: WireItem, layout: Layout) -> str:
     """Return the id of a record; of one that has none, the text of the key that should have it."""
-    return record_id(image, layout) or key_text(image[carrier(layout)])
+    return record_id(image, layout) or key_text(image[layout.carrier])
 
 
 def _at(image: WireItem, layout: Layout, parking: Parking) -> AttributeValue:
@@ -275,27 +269,25 @@ def _at(image: WireItem, layout: Layout, parking: Parking) -> AttributeValue:
     Where a hand-written row may have its time there, a row without it gets the time that it has elsewhere: whoever
     reads it again must not take another one for its own.
     """
-    at = image.get(layout.column(schema.AT), _NOTHING)
+    at = schema.value(image, layout, schema.AT)
     if "N" in at:
         return at
     written = written_ms(image, layout) if schema.AT in layout.columns and schema.SCHEMA not in image else None
     return {"N": str(parking.at_ms if written is None else written)}
 
 
-def _index_and_reason(parking: Parking) -> dict[str, AttributeValue]:
-    added: dict[str, AttributeValue] = {schema.PENDING_INDEX: {"S": PARKED}, **_why(parking)}
+def _index_and_reason(item: WireItem, parking: Parking) -> dict[str, AttributeValue]:
+    added: dict[str, AttributeValue] = {schema.PENDING_INDEX: {"S": PARKED}, **_why(item, parking)}
     if parking.positions is not None:
-        added[PARKED_EVENTS] = {"NS": sorted(parking.positions, key=int)}
+        added[mark_name(item, PARKED_EVENTS)] = {"NS": sorted(parking.positions, key=int)}
     return added
 
 
 def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
     """Return the arguments of UpdateItem that add events to those for which `image`, or its stand-in, is parked."""
-    why = schema.renamed(_why(parking), layout)
-    names = {f"#{i}": name for i, name in enumerate(why)} | {
-        "#state": schema.state_name(image, layout),
-        "#events": layout.column(PARKED_EVENTS),
-    }
+    why = _why(image, parking)
+    names = {f"#{i}": name for i, name in enumerate(why)}
+    names |= {"#state": schema.state_name(image), "#events": mark_name(image, PARKED_EVENTS)}
     values: dict[str, AttributeValue] = {f":{i}": value for i, value in enumerate(why.values())}
     values[":parked"] = {"S": PARKED}
     changes = "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(why)))
@@ -309,21 +301,18 @@ def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> 
         "Key": keys_of(image, layout.keys),
         "UpdateExpression": changes,
         "ConditionExpression": "#state = :parked",
-        "ExpressionAttributeNames": names,
+        "ExpressionAttributeNames": {name: layout.column(attribute) for name, attribute in names.items()},
         "ExpressionAttributeValues": values,
     }
 
 
-def _why(parking: Parking) -> Mapping[str, AttributeValue]:
+def _why(item: WireItem, parking: Parking) -> Mapping[str, AttributeValue]:
     return {
-        PARKED_AT: {"N": str(parking.at_ms)},
-        PARKED_CODE: {"S": parking.code[:_CODE_LENGTH]},
-        PARKED_REASON: {"S": parking.reason[:_REASON_LENGTH]},
+        mark_name(item, PARKED_AT): {"N": str(parking.at_ms)},
+        mark_name(item, PARKED_CODE): {"S": parking.code[:_CODE_LENGTH]},
+        mark_name(item, PARKED_REASON): {"S": parking.reason[:_REASON_LENGTH]},
     }
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-_NOTHING: AttributeValue = {}

@@ -1,17 +1,9 @@
 """Where a record lives, and how it is told from other items: what a layout says, as functions.
 
-One key attribute *carries* a record's prefix and id: the sort key, or the partition key of a table without one. Where
-there is a sort key, the partition is the ordering key's own, or with `own_partition` the prefix and the ordering key.
+The rules are those of `core.record.schema`, under *Keys* and *Telling records*: one key attribute carries the prefix
+and the id, and partitions of numbers or of bytes have the number or the bytes that an ordering key names.
 
-    keys of the table    own_partition   partition key     sort key
-    pk, sk               False           <key>             <prefix><id>
-    pk, sk               True            <prefix><key>     <prefix><id>
-    pk alone             -               <prefix><id>
-
-A partition key of type N or B has no room for text, so `<key>` stands there as the number or the bytes that it names:
-an ordering key is always text, numbers in plain decimal digits and bytes in base64.
-
-Guards live in the records' table under `<guard prefix><hash>`, with a sort key that is always the same.
+Guards live in the records' table under partition keys of their own, with a sort key that is always the same.
 
 Hand-written records may have other keys; then `Layout(select=)` tells them from other items.
 """
@@ -24,7 +16,12 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.limits import NUMBER_DIGITS, NUMBER_LARGEST_EXPONENT, NUMBER_SMALLEST_EXPONENT
+from dynamodb_outbox.core.limits import (
+    NUMBER_DIGITS,
+    NUMBER_LARGEST_EXPONENT,
+    NUMBER_SMALLEST_EXPONENT,
+    PARTITION_KEY_BYTES,
+)
 from dynamodb_outbox.core.record import schema
 
 if TYPE_CHECKING:
@@ -34,24 +31,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "carried_id",
-    "carrier",
     "guard_keys",
+    "guard_partition",
+    "inbox_partition",
+    "is_anothers",
     "is_record",
     "is_wanted",
+    "key_bytes",
+    "key_of_partition",
     "key_text",
     "key_value",
     "keys_of",
     "native",
     "partition_of",
+    "quoted",
     "record_keys",
     "reserved_prefix",
     "stream_filter",
 ]
-
-
-def carrier(layout: Layout) -> str:
-    """Return the name of the key attribute that carries a record's prefix and id."""
-    return layout.pk if layout.sk is None else layout.sk
 
 
 def record_keys(layout: Layout, key: str, record_id: str) -> dict[str, AttributeValue]:
@@ -67,6 +64,43 @@ def partition_of(layout: Layout, key: str) -> AttributeValue:
     if layout.own_partition:
         return {"S": layout.prefix + key}
     return key_value(key, layout.pk_type)
+
+
+def key_of_partition(layout: Layout, partition: AttributeValue) -> str:
+    """Return the ordering key that a partition key tells, in a table with a sort key: the inverse of `partition_of`.
+
+    A partition key of another writer's that is not the prefix and a key counts as it is. Raises ValueError for what is
+    no key.
+    """
+    text = key_text(partition)
+    return (text.removeprefix(layout.prefix) if layout.own_partition else text) or text
+
+
+def key_bytes(layout: Layout) -> int:
+    """Return how many bytes of UTF-8 an ordering key may have, so that the partition key of its records holds it."""
+    if layout.sk is None:
+        return PARTITION_KEY_BYTES
+    if layout.pk_type == "B":
+        return -(-PARTITION_KEY_BYTES // 3) * 4  # in base64
+    return PARTITION_KEY_BYTES - (len(layout.prefix.encode("utf-8")) if layout.own_partition else 0)
+
+
+def guard_partition(layout: Layout, command: str) -> str:
+    """Return the partition key of a command's guard, by the hash that names the command."""
+    return layout.guard_prefix + command
+
+
+def inbox_partition(layout: Layout, consumer: str, source: str, event_id: str) -> str:
+    """Return the partition key of a consumer's inbox record of an event; `consumer` has no `#`.
+
+    Without a `#` in any part but the last, two events can never share a key.
+    """
+    return f"{layout.inbox_prefix}{consumer}#{quoted(source)}#{event_id}"
+
+
+def quoted(text: str) -> str:
+    """Return a text without `#`, so that others can follow it after one: `%` is `%25` then, and `#` is `%23`."""
+    return text.replace("%", "%25").replace("#", "%23")
 
 
 def guard_keys(layout: Layout, partition: str) -> dict[str, AttributeValue]:
@@ -130,21 +164,27 @@ def key_value(text: str, kind: KeyType) -> AttributeValue:
 def is_record(item: WireItem, layout: Layout) -> bool:
     """Whether an item, or its key attributes where no `select` says otherwise, is that of a record."""
     if layout.select is None:
-        return _begins(item.get(carrier(layout)), layout.prefix)
-    if any(_begins(item.get(layout.pk), prefix) for prefix in (layout.guard_prefix, layout.inbox_prefix)):
+        return _begins(item.get(layout.carrier), layout.prefix)
+    if schema.SCHEMA in item and _is_guards(item, layout):
         return False
     return all(is_wanted(item.get(name), wanted) for name, wanted in layout.select.items())
 
 
+def is_anothers(item: WireItem, layout: Layout) -> bool:
+    """Whether an item that is no record by this layout is one by another: it is pending, and was written as one."""
+    waits = item.get(schema.PENDING_INDEX)
+    return waits is not None and waits != {"S": schema.PARKED} and schema.SCHEMA in item and not is_record(item, layout)
+
+
 def carried_id(item: WireItem, layout: Layout) -> str | None:
     """Return what follows the prefix in the key attribute that carries it; None where that does not begin with it."""
-    text = item[carrier(layout)].get("S")
+    text = item[layout.carrier].get("S")
     return text[len(layout.prefix) :] if isinstance(text, str) and text.startswith(layout.prefix) else None
 
 
 def reserved_prefix(keys: WireItem, layout: Layout) -> str | None:
     """Return the prefix by which the keys of an item would be taken for those of the library's own, None for none."""
-    carried = [(carrier(layout), layout.prefix), (layout.pk, layout.guard_prefix), (layout.pk, layout.inbox_prefix)]
+    carried = [(layout.carrier, layout.prefix), (layout.pk, layout.guard_prefix), (layout.pk, layout.inbox_prefix)]
     if layout.own_partition:
         carried.append((layout.pk, layout.prefix))
     return next((prefix for name, prefix in carried if _begins(keys.get(name), prefix)), None)
@@ -155,11 +195,15 @@ def stream_filter(layout: Layout) -> dict[str, Any]:
 
     It passes guards too where `select` does not tell them apart; `is_record` does.
     """
-    wanted = {carrier(layout): {"prefix": layout.prefix}} if layout.select is None else layout.select
+    wanted = {layout.carrier: {"prefix": layout.prefix}} if layout.select is None else layout.select
     pattern: dict[str, Any] = {"eventName": ["INSERT"]}
     if wanted:
         pattern["dynamodb"] = {"NewImage": {name: {"S": [value]} for name, value in wanted.items()}}
     return pattern
+
+
+def _is_guards(item: WireItem, layout: Layout) -> bool:
+    return any(_begins(item.get(layout.pk), prefix) for prefix in (layout.guard_prefix, layout.inbox_prefix))
 
 
 def _begins(value: Mapping[str, Any] | None, prefix: str) -> bool:

@@ -40,24 +40,41 @@ absent from the record then, and `id` is the record's own: the id of none of its
     state        S     both     `pending` as written. core/record/states.py has the others
     ob_pending   S     both     partition key of the sparse index, whose sort key is `at`: CRC-32 (IEEE) of the UTF-8
                                 bytes of `key` modulo the layout's index_shards, at least two digits: `00` to `15`
+    keep_s       N     both     for how many SECONDS the record is kept once it is published. Optional; absent: 604800,
+                                which is 7 days
+    ob_columns   S     both     where the layout's `columns` give attributes other names, and not there otherwise: the
+                                first 16 hex digits of the SHA-256 (UTF-8) of, for each such name in the order of their
+                                characters, the name, a zero byte, the column, a zero byte. A relay whose layout has
+                                another value stops there: by other names it would publish another event
     <ttl>        N     -        epoch SECONDS. NEVER on a pending record: one that TTL removed would be lost. The relay
-                                sets it when it settles the record. Its name is the layout's (`expires_at`)
+                                sets it when it settles the record: now and `keep_s`. Its name is the layout's
+                                (`expires_at`)
 
-*Keys.* Names and types are the layout's. The sort key is the layout's prefix (`OUTBOX#`) + the id, so it is of type S;
-the partition key is the ordering key, or with own_partition the prefix + the ordering key. In a table without a sort
-key the partition key is the prefix + the id. A partition key of type N or B holds the number or the bytes that the
-ordering key names as text: a number in plain decimal digits, with no sign but `-`, no exponent and no needless zero
-(`10`, not `1E1` or `10.0`); bytes in base64 (RFC 4648, padded). Where the key attribute does not begin with the prefix,
-which only `select` lets happen, the relay takes the id from `id`.
+Nobody deletes a record earlier. A writer that got no answer looks for the record, to know whether it has committed.
+
+*Keys.* Names and types are the layout's. One of them *carries* the layout's prefix (`OUTBOX#`) and the id, and so is of
+type S:
+
+    keys of the table    own_partition    partition key     sort key
+    pk, sk               False            <key>             <prefix><id>
+    pk, sk               True             <prefix><key>     <prefix><id>
+    pk alone             -                <prefix><id>
+
+A partition key of type N or B holds the number or the bytes that the ordering key names as text: a number in plain
+decimal digits, with no sign but `-`, no exponent and no needless zero (`10`, not `1E1` or `10.0`); bytes in base64 (RFC
+4648, padded). Where the key attribute does not begin with the prefix, which only `select` lets happen, the relay takes
+the id from `id`.
 
 *Names.* The layout's `columns` give attributes other names, all but those that begin with `ob_`. That goes for every
-attribute named here, in guards and in what stands for a record too. An attribute of the table whose name is one of the
-schema's that `columns` gave another is the table's own, and neither read nor changed.
+attribute of a record named here, and of what stands for one; guards have none of them. An attribute of the table whose
+name is one of the schema's that `columns` gave another is the table's own, and neither read nor changed.
 
 *Telling records.* By the prefix in the sort key (in a table without one, the partition key). Or by the layout's
-`select`: each attribute named there is of type S and has the text given, or begins with it; an item whose partition key
-begins with the prefix of guards or of inbox records is none, whatever `select` says. A writer adds the attributes that
-have to be equal to a text, those of the schema, the keys and the TTL excepted.
+`select`: each attribute named there is of type S and has the text given, or begins with it; an item with `ob_v` whose
+partition key begins with the prefix of guards or of inbox records is none, whatever `select` says. A writer adds the
+attributes that have to be equal to a text, those of the schema, the keys and the TTL excepted. An inserted item with
+`ob_v` and an `ob_pending` that is not `parked` is a record of somebody's: a relay that would not take it for one has
+another layout than its writer, and stops there.
 
 *Payloads that are maps.* Told by the type, S or M. The relay publishes a map as a JSON object: names in the order of
 their code points, S, BOOL, NULL, L and M as what they are in JSON, N with the digits that DynamoDB gives. B, SS, NS and
@@ -68,28 +85,34 @@ is: a writer stores it, and only then sends the transaction. Consumers read and 
 
 *Hand-written records* (no `ob_v`) carry their keys, `type`, `payload` and `ts`, and whatever else their writer likes;
 they are relayed as they are. Other attributes are read only where `columns` names them ({"id": "id"} names one by its
-own name), and only `id`, `key`, `source`, `subject`, `seq`, `time`, `at` and `attributes`; one that a row does not have
-is told as if `columns` did not name it:
+own name), and only `id`, `key`, `source`, `subject`, `seq`, `time`, `at` and `attributes`; one that a row does not
+have, or that is NULL or empty text there, is told as if `columns` did not name it:
 
-    id        S, not empty. Else what follows the prefix in the sort key, when that is a UUID in its 36-character form.
+    id        S. Else what follows the prefix in the sort key, when that is a UUID in its 36-character form.
               Anything else may be the name of an event in one partition alone, so the id is then made of both: <pk>,
               with `%` written as `%25` and `#` as `%23`, then `#`, then what follows the prefix. In a table without a
               sort key, what follows the prefix in <pk>. With `select` a prefix is taken off a UUID only; keys of type N
               and B count as their text (above). An id of more than 512 bytes (UTF-8) becomes the SHA-256 of it, in hex
-    key       S or N (its text), not empty. Else <pk> as text, with own_partition less the prefix; in a table without a
+    key       S or N (its text). Else <pk> as text, with own_partition less the prefix; in a table without a
               sort key, the id
-    time      S, RFC 3339 with a zone. Else `at`, N, epoch milliseconds. Else `ts`, N, epoch seconds, with a fraction
-              or without
+    time      S: date, `T` or a space, time of day with seconds, with any digits of a second or none, and `Z`, an offset
+              (`+01:00`, `+0100`) or nothing, which is UTC. Else `at`, N, epoch milliseconds. Else `ts`, N, epoch
+              seconds. Digits beyond the microsecond are dropped
     source    S. Else the relay's setting
     subject, seq (S), attributes (M of S)    as above. Else none
 
-`state` and `region` of such a record are its writer's own: they are neither read nor changed. Names that begin with
-`ob_` are this library's.
+`state`, `region` and all else that such a record has are its writer's own: they are neither read nor changed, but for
+the TTL, which is taken off when the record is parked and set when it is published. Names that begin with `ob_` are this
+library's.
 
     ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
+    ob_parked_at, ob_parked_code, ob_parked_reason, ob_parked_events     what `parked_at` and the others are there
+    id, key, at, ob_pending     what the index needs, as in a parked record with `ob_v`; the first three where the
+                                record has none itself
 
-A record to which nothing can be added, since it is as large as an item may be, is parked apart: a small item beside it
-says what would have been written into the record, which stays as it is (less its TTL). Of its keys one differs from the
+A record to which nothing can be added, since it is as large as an item may be, or since a hand-written one has an `at`
+that is no number, is parked apart: a small item beside it says what would have been written into the record, which
+stays as it is (less its TTL). Of its keys one differs from the
 record's, the first of these that is of type S: the sort key, the partition key. That one is the record's + `#parked`,
 or prefix + SHA-256 (hex) of the record's as text + `#parked` where that is too long, is the key of an item that does
 not stand for the record, or where the record is not told by this key. `parked_pk` and `parked_sk` tell. With keys of
@@ -97,19 +120,20 @@ types N and B alone there is no such item: the park fails, and the stream waits 
 
     parked_sk    S, N, B    sort key of the record that this one stands for; absent in a table without one
     parked_pk    S          its partition key; absent where it is this item's own
-    ob_v, id, key, at, state, ob_pending     as in a parked record; parked_at and others: see core/record/states.py
+    ob_v, ob_columns, id, key, at, state, ob_pending     as in a parked record; parked_at and others: see
+                                                         core/record/states.py
 
 The guard of a command (an idempotency key) is an item of its own and no record: partition key = the layout's
 guard_prefix (`IDEMP#`) + SHA-256, in hex, of the source, a zero byte and the idempotency key (UTF-8); sort key =
 `GUARD`, where the table has one. Both are of type S: other tables have no guards. A consumer's inbox record is such a
 guard too, under a partition key of its own.
 
-    fingerprint  S     SHA-256, in hex, of what the command does
-    event_ids    L     of S: ids of the events of the first commit, in the order of emit
-    versions     L     of M {table S, pk S, sk S, version N}: the versions which that commit wrote, keys as text, `sk`
-                       empty where there is none
-    tx           S     the transaction's UUID: tells the first commit from a repetition
-    at           N     as in a record
+    ob_guard     M     fingerprint  S   SHA-256, in hex, of what the command does
+                       event_ids    L   of S: ids of the events of the first commit, in the order of emit
+                       versions     L   of M {table S, pk S, sk S, version N}: the versions which that commit wrote,
+                                        keys as text, `sk` empty where there is none
+                       tx           S   the transaction's UUID: tells the first commit from a repetition
+                       at           N   epoch MILLISECONDS, as in a record
     ob_v         N     1
     <ttl>        N     epoch SECONDS, from the start: `at` + how long it is kept (the layout's guard_for). An expired
                        guard that is still there still counts: a repetition that it catches is none the less one
@@ -117,26 +141,26 @@ guard too, under a partition key of its own.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
+    "ABSENT",
     "AT",
     "ATTRIBUTES",
+    "COLUMNS",
     "DATAREF",
     "DATASHA256",
     "ENCODING",
     "EVENTS",
-    "EVENT_IDS",
-    "FINGERPRINT",
+    "GUARD",
     "GUARD_SORT_KEY",
     "ID",
+    "KEEP",
     "KEY",
     "PARKED",
     "PARKED_PK",
@@ -156,16 +180,12 @@ __all__ = [
     "TS",
     "TX",
     "TYPE",
-    "VERSIONS",
-    "apart_texts",
     "canonical",
-    "hashed_apart",
-    "id_by_hand",
+    "columns_mark",
     "index_shard",
-    "is_uuid",
     "renamed",
-    "short_id",
     "state_name",
+    "value",
 ]
 
 SCHEMA_VERSION = 1
@@ -188,15 +208,15 @@ DATASHA256 = "datasha256"
 AT = "at"
 TX = "tx"
 REGION = "region"
+KEEP = "keep_s"
+COLUMNS = "ob_columns"
 STATE = "state"
 STATE_BY_HAND = "ob_state"
 PARKED_PK = "parked_pk"
 PARKED_SK = "parked_sk"
 PENDING_INDEX = "ob_pending"
 
-FINGERPRINT = "fingerprint"
-EVENT_IDS = "event_ids"
-VERSIONS = "versions"
+GUARD = "ob_guard"
 GUARD_SORT_KEY = "GUARD"
 
 PENDING = "pending"
@@ -204,6 +224,17 @@ PENDING = "pending"
 
 PARKED = "parked"
 """The value of `ob_pending` (and of `state`) in a parked record: an index partition of its own."""
+
+ABSENT: AttributeValue = {}
+"""What reading an attribute gives that an item does not have."""
+
+
+def value(item: WireItem, layout: Layout, name: str) -> AttributeValue:
+    """Return one attribute of an item, by the name that it has here; an empty dict when the item does not have it.
+
+    What `canonical` has under that name, without the work for all the others.
+    """
+    return item.get(layout.columns.get(name, name), ABSENT)
 
 
 def canonical(item: WireItem, layout: Layout) -> WireItem:
@@ -230,52 +261,16 @@ def renamed(item: WireItem, layout: Layout) -> WireItem:
     return {layout.column(name): value for name, value in item.items()}
 
 
+def columns_mark(layout: Layout) -> AttributeValue | None:
+    """Return what `ob_columns` is in the records of a layout; None where they have none."""
+    return None if layout.columns_digest is None else {"S": layout.columns_digest}
+
+
 def index_shard(key: str, shards: int) -> str:
     """Return the partition of the sparse index (`ob_pending`) for an ordering key, of `shards` in all."""
     return f"{zlib.crc32(key.encode('utf-8')) % shards:02d}"
 
 
-def state_name(item: WireItem, layout: Layout) -> str:
+def state_name(item: WireItem) -> str:
     """Return the attribute that holds an item's state: a hand-written one may have a `state` of its own."""
-    return layout.column(STATE) if SCHEMA in item else STATE_BY_HAND
-
-
-def id_by_hand(partition: str | None, suffix: str) -> str:
-    """Return the id of a hand-written record, by its partition key and what follows the prefix in its sort key.
-
-    In a table without a sort key `partition` is None, and `suffix` what follows the prefix in the partition key.
-    """
-    if partition is None or is_uuid(suffix):
-        return short_id(suffix)
-    return short_id(f"{partition.replace('%', '%25').replace('#', '%23')}#{suffix}")
-
-
-def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID in its 36-character form."""
-    return _UUID.fullmatch(text) is not None
-
-
-def short_id(text: str) -> str:
-    """Return an id that its text gives: the text itself, or its SHA-256 where it is longer than an id may be."""
-    content = text.encode("utf-8", "surrogatepass")
-    return text if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
-
-
-def apart_texts(carried: str, prefix: str, most_bytes: int) -> tuple[str, ...]:
-    """Return what a key attribute may hold, first choice first, in an item that stands for a record.
-
-    `carried` is what it holds in the record, `most_bytes` the most that it may hold.
-    """
-    apart = carried + _APART
-    hashed = hashed_apart(carried, prefix)
-    return (apart, hashed) if len(apart.encode("utf-8")) <= most_bytes else (hashed,)
-
-
-def hashed_apart(text: str, prefix: str) -> str:
-    """Return the same for a text that may be of any length, or be that of a number or of bytes."""
-    return prefix + hashlib.sha256(text.encode("utf-8")).hexdigest() + _APART
-
-
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-_ID_BYTES = 512  # an inbox record's partition key holds the id and has 2,048 bytes for it and for other names
-_APART = "#parked"
+    return STATE if SCHEMA in item else STATE_BY_HAND

@@ -7,14 +7,16 @@
                +--> discarded    somebody decided that it shall never be published
 
 A hand-written record begins with no state and counts as pending; its state is kept in `ob_state`, because `state` may
-be a column of its writer's. Every move is one conditional write: the record must be in the state that the mover saw, so
-two movers never undo each other. Its identity needs no condition of its own, since the id is part of its keys.
+be a column of its writer's. So may the other marks, which are `ob_parked_at` and so on there. Every move is one
+conditional write: the record must be in the state that the mover saw, so two movers never undo each other. Its identity
+needs no condition of its own, since the id is part of its keys.
 Parking alone may also find no item, and writes it then: the event exists nowhere else. No other move creates an item,
 so none leaves a ghost of a record that was deleted.
 
-Attributes that a move leaves behind, by names that the layout's `columns` may change:
+Attributes that a move leaves behind, by names that the layout's `columns` may change; in a hand-written record with
+`ob_` before those of the state and of parking:
 
-    state          S    published, parked or discarded; `ob_state` in a hand-written record
+    state          S    published, parked or discarded
     <ttl>          N    epoch seconds, on published records alone
     ob_pending     S    `parked` on parked records; absent on published ones
     parked_at      N    epoch milliseconds
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.schema import PARKED, PENDING, state_name
+from dynamodb_outbox.core.record.schema import PARKED, PENDING, SCHEMA, state_name, value
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
@@ -44,6 +46,7 @@ __all__ = [
     "PARKED_REASON",
     "PENDING",
     "PUBLISHED",
+    "mark_name",
     "moved",
     "needs_no_parking",
     "state_of",
@@ -65,10 +68,15 @@ FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S
 """Values of `state` of a record that no relay publishes from the stream."""
 
 
+def mark_name(item: WireItem, name: str) -> str:
+    """Return what a mark of parking, such as `PARKED_AT`, is called in an item: a hand-written one may have its own."""
+    return name if SCHEMA in item else f"ob_{name}"
+
+
 def state_of(item: WireItem, layout: Layout) -> str:
     """Return an item's state; anything that is not one of the later states counts as pending."""
-    found = item.get(state_name(item, layout))
-    return str(found["S"]) if found is not None and found in FINAL_STATES else PENDING
+    found = value(item, layout, state_name(item))
+    return str(found["S"]) if found in FINAL_STATES else PENDING
 
 
 def moved(item: WireItem, state: str, layout: Layout) -> AttributeValue:
@@ -87,5 +95,5 @@ def needs_no_parking(item: WireItem, events: frozenset[str] | None, layout: Layo
     state = state_of(item, layout)
     if state != PARKED:
         return state in (PUBLISHED, DISCARDED)
-    parked = item.get(layout.column(PARKED_EVENTS))
-    return parked is None or (events is not None and events <= set(parked.get("NS", ())))
+    parked = value(item, layout, mark_name(item, PARKED_EVENTS))
+    return not parked or (events is not None and events <= set(parked.get("NS", ())))

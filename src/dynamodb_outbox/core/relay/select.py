@@ -11,6 +11,10 @@ What a record is, is told by its keys, or by whatever else the layout's `select`
 
 In a record without `ob_v` neither `state` nor `region` is looked at: both are names that its writer may use.
 
+A record that another layout wrote is an error, never passed over: it is a record of somebody's all the same. Whoever
+gave this relay its layout is told; what comes before it in the stream is relayed, so that a change of layouts leads to
+one place in the stream and not to a batch that nobody can relay.
+
 A record of another service is an error and not one more thing to pass over: to whoever delivered it, an empty answer
 says that it was processed, and a queue would delete it.
 """
@@ -22,8 +26,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record import schema
-from dynamodb_outbox.core.record.place import is_record, key_text
-from dynamodb_outbox.core.record.states import PENDING, state_of
+from dynamodb_outbox.core.record.place import is_anothers, is_record, key_text
+from dynamodb_outbox.core.record.states import PARKED, PENDING, state_of
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing, InvalidRecord
 
 if TYPE_CHECKING:
@@ -32,10 +36,20 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Selected", "Selection", "select", "table_of"]
+__all__ = ["Held", "Selected", "Selection", "select", "table_of"]
 
 _SOURCE = "aws:dynamodb"
 _CHANGES = ("INSERT", "MODIFY", "REMOVE")
+_OTHER_LAYOUT = (
+    "an outbox record in the stream is none by this relay's Layout, and would never be published: nothing from there "
+    "on is. Give the relay the Layout of the writer. Where two outboxes share a table, give each relay's event source "
+    "mapping a filter that lets its own records through: dynamodb_outbox.core.record.place.stream_filter(layout)."
+)
+_OTHER_COLUMNS = (
+    "an outbox record in the stream has other column names than Layout(columns=) of this relay, and would be published "
+    "as another event: nothing from there on is. Give writers and relay the same Layout; before columns change, let "
+    "the relay with the old ones publish what is pending."
+)
 
 
 @dataclass(frozen=True)
@@ -48,14 +62,26 @@ class Selected:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """The `records` to relay, in the order of the stream, and how many were left to another Region.
+class Held:
+    """The first record of a batch that this layout does not fit: from its sequence number on the stream is held."""
 
-    `elsewhere` counts those by (the Region that the record names, the Region that the stream names).
+    sequence_number: str
+    error: ConfigurationError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The `records` to relay, in the order of the stream, and what else was found.
+
+    `elsewhere` counts the records left to another Region, by (the Region that the record names, the Region that the
+    stream names). Where the batch is `held`, `records` are those before that. `strangers` counts the items, in a table
+    that holds nothing but records, that were not told to be any.
     """
 
     records: tuple[Selected, ...]
     elsewhere: Mapping[tuple[str, str], int]
+    held: Held | None = None
+    strangers: int = 0
 
 
 def select(records: Sequence[Any], layout: Layout) -> Selection:
@@ -63,14 +89,11 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
 
     `records` are Lambda's (`event["Records"]`). Sequence numbers are decimal text of varying length and are compared as
     numbers. Raises ImageMissing when the stream's view type leaves out the item, ConfigurationError when the records
-    come from another service or the table's key attributes are not the layout's, InvalidRecord for a stream record
-    without its parts: each of them concerns the whole invocation.
+    come from another service, the table's key attributes are not the layout's, or the first record was written by
+    another layout, InvalidRecord for a stream record without its parts: each of them concerns the whole invocation.
     """
-    chosen: list[tuple[int, Selected]] = []
-    elsewhere: Counter[tuple[str, str]] = Counter()
-    arn, table = None, None
+    found = _Found(layout)
     types = tuple(layout.keys.types.items())
-    by_all = layout.select is not None  # then the keys alone do not tell what is a record
     for position, record in enumerate(records):
         if _change_kind(record, position) != "INSERT":
             continue
@@ -81,20 +104,65 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
         keys = change.get("Keys") or {}
         if not _are_keys(keys, types):
             raise _other_keys(keys, layout)
-        if not by_all and not is_record(keys, layout):
-            continue
+        found.add(record, change, number, position)
+    return found.selection()
+
+
+class _Found:
+    """What has been found of a batch so far."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.by_all = layout.select is not None  # then the keys alone do not tell what is a record
+        self.columns = schema.columns_mark(layout)
+        self.chosen: list[tuple[int, Selected]] = []
+        self.held: list[tuple[int, Held]] = []
+        self.elsewhere: Counter[tuple[str, str]] = Counter()
+        self.strangers = 0
+        self.arn: Any = None
+        self.table: str | None = None
+
+    def add(self, record: Mapping[str, Any], change: Mapping[str, Any], number: str, position: int) -> None:
+        layout = self.layout
+        if not self.by_all and not is_record(change["Keys"], layout):
+            image = change.get("NewImage")  # which nothing needs here, and a stream of keys alone does not have
+            self.pass_over(image if isinstance(image, dict) else {}, number)
+            return
         image = _image(change, position)
-        if (by_all and not is_record(image, layout)) or state_of(image, layout) != PENDING:
-            continue
-        if (regions := _foreign(image, record, layout)) is not None:
-            elsewhere[regions] += 1
-            continue
-        if record.get("eventSourceARN") != arn:
-            arn = record.get("eventSourceARN")
-            table = table_of(arn)
-        chosen.append((int(number), Selected(number, image, table)))
-    chosen.sort(key=_by_number)
-    return Selection(tuple(selected for _, selected in chosen), elsewhere)
+        if self.by_all and not is_record(image, layout):
+            self.pass_over(image, number)
+        elif schema.SCHEMA in image and image.get(schema.COLUMNS) != self.columns:
+            if image.get(schema.PENDING_INDEX) != {"S": PARKED}:  # that name is the same in all layouts
+                self.hold(number, _OTHER_COLUMNS)
+        elif state_of(image, layout) == PENDING:
+            if (regions := _foreign(image, record, layout)) is not None:
+                self.elsewhere[regions] += 1
+                return
+            if record.get("eventSourceARN") != self.arn:
+                self.arn = record.get("eventSourceARN")
+                self.table = table_of(self.arn)
+            self.chosen.append((int(number), Selected(number, image, self.table)))
+
+    def pass_over(self, image: WireItem, number: str) -> None:
+        """Leave out an item that is no record by this layout, unless it is certainly one by another."""
+        if is_anothers(image, self.layout):
+            self.hold(number, _OTHER_LAYOUT)
+        elif self.layout.placement == "table" and image and schema.SCHEMA not in image:
+            self.strangers += 1
+
+    def hold(self, number: str, reason: str) -> None:
+        self.held.append((int(number), Held(number, ConfigurationError(reason))))
+
+    def selection(self) -> Selection:
+        """Return what to relay: with a record that this layout does not fit, what comes before it."""
+        self.chosen.sort(key=_by_number)
+        if not self.held:
+            return Selection(tuple(selected for _, selected in self.chosen), self.elsewhere, None, self.strangers)
+        end, held = min(self.held, key=_by_number)
+        before = tuple(selected for number, selected in self.chosen if number < end)
+        if not before:
+            raise held.error
+        return Selection(before, self.elsewhere, held, self.strangers)
 
 
 def table_of(stream_arn: str | None) -> str | None:
@@ -134,8 +202,8 @@ def _is_item(image: Mapping[str, Any]) -> bool:
     return set(map(type, image.values())) == {dict} and set(map(len, image.values())) == {1}
 
 
-def _by_number(chosen: tuple[int, Selected]) -> int:
-    return chosen[0]
+def _by_number(numbered: tuple[int, Any]) -> int:
+    return numbered[0]
 
 
 def _is_number(number: str) -> bool:
@@ -181,6 +249,6 @@ def _foreign(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tupl
     """Return the Region that a record was written in, and the stream's, when they differ."""
     if schema.SCHEMA not in image:
         return None
-    written_in = image.get(layout.column(schema.REGION), {}).get("S")
+    written_in = schema.value(image, layout, schema.REGION).get("S")
     here = record.get("awsRegion")
     return (str(written_in), str(here)) if written_in and here and written_in != here else None

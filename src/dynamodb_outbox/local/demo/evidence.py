@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.record.place import carrier
+from dynamodb_outbox.core.record.place import carried_id, is_record
 from dynamodb_outbox.local.demo.names import LAYOUT
 
 if TYPE_CHECKING:
@@ -116,16 +116,17 @@ def changes(items: Iterable[Item]) -> list[Change]:
 
 
 def stored(items: Iterable[Item]) -> list[Stored]:
-    """Return every event in the outbox records of a table, as schema 1 has them."""
+    """Return every event in the outbox records of a table, as schema 1 has them: the demo's layout has no `columns`."""
     found: list[Stored] = []
     for item in items:
-        carried = item[carrier(LAYOUT)]
-        if not carried.startswith(LAYOUT.prefix):
+        keys = {name: {"S": item[name]} for name in LAYOUT.keys.types}
+        record_id = carried_id(keys, LAYOUT)
+        if record_id is None or not is_record(keys, LAYOUT):
             continue
         if "events" in item:
             events = [(event["id"], event["data"]) for event in json.loads(item["events"])]
         else:
-            events = [(carried[len(LAYOUT.prefix) :], _object(item.get("payload")))]
+            events = [(record_id, _object(item.get("payload")))]
         for one, data in events:
             found.append(Stored(one, _text(data.get("name")), item.get("state"), int(item.get("at", 0))))
     return found

@@ -1,0 +1,127 @@
+"""From DynamoDB's words to the errors that a caller sees: class, place, text; and what a guard says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from write_world import some_guard, some_plan
+
+from dynamodb_outbox.core.commit.answers import Cancelled, Held, Reason
+from dynamodb_outbox.core.commit.reasons import CANCELLATION, REQUEST, class_of, weightiest
+from dynamodb_outbox.core.commit.receipt import Receipt
+from dynamodb_outbox.core.commit.verdicts import cancellation, guard_verdict, held, own_item_stood, retryable
+from dynamodb_outbox.errors import (
+    ActionFailure,
+    CommitConflict,
+    CommitFailed,
+    CommitThrottled,
+    ConditionFailed,
+    IdempotencyMismatch,
+)
+
+NONE = Reason("None")
+CONDITION = Reason("ConditionalCheckFailed", "The conditional request failed", {"n": {"N": "2"}})
+CONFLICT = Reason("TransactionConflict", "in use")
+THROTTLES = [Reason("ThrottlingError", "slow"), Reason("ProvisionedThroughputExceeded", "slow")]
+PERMANENT = Reason("ValidationError", "no")
+
+
+@pytest.mark.parametrize("throttle", THROTTLES)
+def test_a_cancellation_for_throttling_may_be_tried_again(throttle: Reason) -> None:
+    """As for a conflict, and for both together; `None` beside them means nothing."""
+    assert retryable(Cancelled((throttle,)))
+    assert retryable(Cancelled((NONE, throttle)))
+    assert retryable(Cancelled((CONFLICT, throttle, NONE)))
+    assert retryable(Cancelled((NONE, CONFLICT)))
+
+
+@pytest.mark.parametrize("other", [CONDITION, PERMANENT, Reason("SomethingNew")])
+def test_one_reason_that_lasts_is_enough(other: Reason) -> None:
+    """Whatever stands beside a condition, or beside what can never succeed, is not tried again."""
+    assert not retryable(Cancelled((other,)))
+    assert not retryable(Cancelled((CONFLICT, other, THROTTLES[0])))
+
+
+def test_no_reason_is_no_reason_to_try_again() -> None:
+    """A cancellation that names nothing is final."""
+    assert not retryable(Cancelled(()))
+    assert not retryable(Cancelled((NONE, NONE)))
+
+
+def test_each_class_outweighs_those_below_it() -> None:
+    """A condition, then what is permanent, then a conflict, then throttling."""
+    codes = ["ConditionalCheckFailed", "ValidationError", "TransactionConflict", "ThrottlingError"]
+    classes = ["condition", "permanent", "conflict", "throttle"]
+    for i in range(4):
+        assert weightiest(codes[i:]) == weightiest(reversed(codes[i:])) == class_of(codes[i]) == classes[i]
+    assert class_of("None") == "permanent"
+    assert set(CANCELLATION.values()) == set(classes)
+    assert set(REQUEST.values()) == {"conflict", "throttle"}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "kind", "at_fault"),
+    [
+        ((NONE, CONDITION), ConditionFailed, [1]),
+        ((THROTTLES[0], CONDITION), ConditionFailed, [0, 1]),
+        ((CONFLICT, THROTTLES[1]), CommitConflict, [0, 1]),
+        ((NONE, THROTTLES[1]), CommitThrottled, [1]),
+        ((PERMANENT, CONFLICT), CommitFailed, [0, 1]),
+        ((NONE, NONE), CommitFailed, []),
+    ],
+)
+def test_a_cancellation_names_every_action_at_fault(
+    reasons: tuple[Reason, ...], kind: type[CommitFailed], at_fault: list[int]
+) -> None:
+    """Its place in the request, its name, DynamoDB's code and message, and what was there."""
+    plan = some_plan()
+    error = cancellation(Cancelled(reasons), plan)
+    assert type(error) is kind
+    items = {0: None, 1: {"n": 2} if reasons[1] is CONDITION else None}
+    assert error.failures == tuple(
+        ActionFailure(i, plan.labels[i], reasons[i].code, reasons[i].message, items[i]) for i in at_fault
+    )
+
+
+def test_an_answer_with_more_reasons_than_actions_is_told_all_the_same() -> None:
+    """By their place."""
+    error = cancellation(Cancelled((NONE, CONFLICT, CONFLICT)), some_plan(events=0))
+    assert [failure.action for failure in error.failures] == ["action 1", "action 2"]
+    assert [failure.index for failure in error.failures] == [1, 2]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("conflict", CommitConflict), ("throttle", CommitThrottled)])
+def test_a_request_that_was_held_says_why(kind: Any, error: type[CommitFailed]) -> None:
+    """There is no action at fault; the text is DynamoDB's."""
+    made = held(Held(kind, "Exception: in DynamoDB's words"))
+    assert type(made) is error
+    assert made.failures == ()
+    assert str(made).startswith("Exception: in DynamoDB's words. Nothing was written")
+
+
+def test_only_a_condition_of_an_own_item_says_that_it_stood() -> None:
+    """Not one of the caller's action, and no conflict or throttle of the own item."""
+    plan = some_plan(guard=some_guard())  # one action, the record, the guard
+    assert plan.own_from == 1
+    assert own_item_stood(Cancelled((NONE, CONDITION, NONE)), plan)
+    assert own_item_stood(Cancelled((NONE, NONE, CONDITION)), plan)
+    assert not own_item_stood(Cancelled((CONDITION, NONE, NONE)), plan)
+    assert not own_item_stood(Cancelled((CONDITION, CONFLICT, THROTTLES[0])), plan)
+
+
+def test_a_guard_without_lists_is_a_command_without_events_and_versions() -> None:
+    """A guard that another writer made may leave out what is empty."""
+    plan = some_plan(guard=some_guard())
+    item = {"tx": {"S": "another's"}, "fingerprint": {"S": str(plan.fingerprint)}}
+    assert guard_verdict(item, plan) == Receipt((), {}, replayed=True, resolved_by="guard")
+
+
+def test_a_guard_of_ones_own_is_the_plans_receipt() -> None:
+    """Whatever else it has: the transaction's id decides."""
+    plan = some_plan(guard=some_guard())
+    verdict = guard_verdict({"tx": {"S": plan.tx}}, plan)
+    assert verdict == Receipt(plan.receipt.event_ids, plan.receipt.versions, resolved_by="guard")
+    other = guard_verdict({"tx": {"S": "another's"}, "fingerprint": {"S": "other"}}, plan)
+    assert isinstance(other, IdempotencyMismatch)
+    assert other.idempotency_key == "command-1"
