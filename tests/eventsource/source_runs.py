@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.streams import DynamoDbStream
@@ -37,6 +38,25 @@ class Recorder:
         self.records.append(list(event["Records"]))
         answer = self.answers.pop(0) if self.answers else Responded(None)
         return answer() if callable(answer) else answer
+
+
+@dataclass
+class SetClock:
+    """A clock that stands where it is set."""
+
+    at_ms: int = 0
+
+    def now_ms(self) -> int:
+        """Return the time since some day."""
+        return 1_800_000_000_000 + self.at_ms
+
+    def monotonic_ms(self) -> int:
+        """Return the time since the start."""
+        return self.at_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Let time pass."""
+        self.at_ms += duration_ms
 
 
 @contextlib.contextmanager

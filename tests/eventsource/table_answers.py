@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from shard_records import ERROR, NOW, SUCCESS, WANTED, fail, failed_at, machine, numbers, record, records
+from source_runs import Recorder, source
 from table_rows import row
 
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Outcome, Responded, Throttled, judge
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Condition, Discard, Invoke, Tried, WaitUntil
-from dynamodb_outbox.core.eventsource.config import PAYLOAD_BYTES
+from dynamodb_outbox.core.eventsource.config import PAYLOAD_BYTES, MappingConfig
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.errors import InvalidFilter
+from dynamodb_outbox.local.checkpoint import CheckpointFile
+from fake_streams import ARN, FakeStreams, page, shards
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def handed_over(commands: list[Command]) -> list[list[int]]:
@@ -121,6 +127,8 @@ def test_filter_spelling() -> None:
     assert compile_filters({"n": [300]}).match({"n": 300})
     assert not compile_filters({"n": [300]}).match({"n": 300.0})
     assert not compile_filters('{"n": [300.0]}').match({"n": 300})
+    assert compile_filters('{"n": [300.0]}').match({"n": 300.0})
+    assert not any(compile_filters('{"n": [3.0e2]}').match({"n": number}) for number in (300, 300.0))
     assert compile_filters({"n": [{"numeric": ["=", 300]}]}).match({"n": 300.0})
 
 
@@ -259,11 +267,16 @@ def test_retry_partial() -> None:
 
 @row("retry-throttled")
 def test_retry_throttled() -> None:
-    """No retry is allowed, and none is used."""
-    shard = machine(maximum_retry_attempts=0)
+    """No retry is allowed, and none is used; the age alone bounds it."""
+    shard = machine(maximum_retry_attempts=0, maximum_record_age_s=60)
     shard.read(records(1), NOW)
     assert [handed_over(fail(shard, Throttled())) for _ in range(20)] == [[[1]]] * 20
-    assert given_up(fail(shard, ERROR)) == [(Condition.RETRIES_EXHAUSTED, [1], 21)]
+    assert given_up(shard.answered(Throttled(), NOW, 1.0)) == []
+    assert given_up(shard.tick(NOW + 61_000)) == [(Condition.AGE_EXCEEDED, [1], 21)]
+    failing = machine(maximum_retry_attempts=0)
+    failing.read(records(1), NOW)
+    fail(failing, Throttled())
+    assert given_up(fail(failing, ERROR)) == [(Condition.RETRIES_EXHAUSTED, [1], 2)]
 
 
 @row("retry-pause")
@@ -280,8 +293,8 @@ def test_retry_pause() -> None:
 
 
 @row("retry-restart")
-def test_retry_restart() -> None:
-    """One retry of two was used; the process died in the next invocation."""
+def test_retry_restart(tmp_path: Path) -> None:
+    """One retry of two was used, and the process died in the next invocation; of two halves one was tried."""
     shard = machine(maximum_retry_attempts=2)
     shard.read(records(1, 2), NOW)
     fail(shard, ERROR)
@@ -290,6 +303,28 @@ def test_retry_restart() -> None:
     again.read(records(1, 2), NOW)
     fail(again, ERROR)
     assert given_up(fail(again, ERROR)) == [(Condition.RETRIES_EXHAUSTED, [1, 2], 3)]
+
+    for lanes in ((1, 2), (2, 1)):
+        first = machine(maximum_retry_attempts=1, parallelization_factor=lanes[0])
+        [handed] = [one for one in first.read(records(1, 2), NOW) if isinstance(one, Invoke)]
+        fail(first, ERROR, lane=handed.lane)
+        other = machine(maximum_retry_attempts=1, parallelization_factor=lanes[1], tried=first.tried)
+        [handed] = [one for one in other.read(records(1, 2), NOW) if isinstance(one, Invoke)]
+        assert given_up(fail(other, ERROR, lane=handed.lane)) == []
+
+    halving = MappingConfig(maximum_retry_attempts=1, bisect_on_error=True, retry_base_ms=1, retry_cap_ms=1)
+    batches = []
+    for unread, answers in ((page(1, 2, 3, 4), [ERROR, SUCCESS, ERROR, ERROR]), (page(3, 4), [ERROR, ERROR])):
+        client = FakeStreams(shards(("s", None)), unread, *[page()] * 1_000)
+        function = Recorder(*answers)
+        with source(client, function, tmp_path / "cp", config=halving) as running:
+            while len(function.batches) < len(answers) and client.answers:
+                running.step()
+        batches.append(function.batches)
+    assert batches == [[["1", "2", "3", "4"], ["1", "2"], ["3", "4"], ["3"]], [["3"], ["4"]]]
+    # The halves and their retries were kept: one failure more gave up the one, and is the first of the other.
+    position = CheckpointFile(tmp_path / "cp", ARN).position("s")
+    assert (position.after, position.tried) == ("3", (Tried("4", "4", 3, 1),))
 
 
 # --- splits ---

@@ -22,7 +22,8 @@ from dynamodb_outbox.core.eventsource.on_failure import Mapped, failure_metadata
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.core.eventsource.ttl import SERVICE, expired, is_ttl_delete, ttl_delete
 from dynamodb_outbox.errors import InvalidRecord
-from dynamodb_outbox.local.checkpoint import CheckpointFile
+from dynamodb_outbox.local.alone import InUse, alone_with
+from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.on_failure import FailureDirectory, mapped
 from dynamodb_outbox.local.ttl import ExpiredItems
 from fake_streams import ARN, FakeStreams, page, raw, shards
@@ -54,6 +55,14 @@ def test_deliver_checkpoint(tmp_path: Path) -> None:
         running.step()
     assert seen == [None, "1"]
     assert CheckpointFile(tmp_path / "cp", ARN).position("s").after == "2"
+
+
+@row("deliver-alone")
+def test_deliver_alone(tmp_path: Path) -> None:
+    """One at a time; the next one finds the way free. `test_local_alone` has it as two processes."""
+    for _ in range(2):
+        with alone_with(tmp_path / "cp"), pytest.raises(InUse), alone_with(tmp_path / "cp", within_s=0):
+            pytest.fail("two at once")
 
 
 @row("deliver-again")
@@ -143,12 +152,13 @@ def test_discard_response() -> None:
             [discard, *_] = fail(shard, answer, NOW + 61_000)
         assert isinstance(discard, Discard)
         document = failure_metadata(discard, MAPPED, shard_id="s", request_id="r", now_ms=NOW)
-        return document["requestContext"]["condition"], document.get("responseContext", {"functionError": "none"}).get(
-            "functionError", "-"
-        )
+        return document["requestContext"]["condition"], document.get("responseContext", "none")
 
-    assert context(ERROR) == ("RetryAttemptsExhausted", "Unhandled")
-    assert context(failed_at(1)) == ("RetryAttemptsExhausted", "-")
+    def response(function_error: str | None) -> dict[str, Any]:
+        return {"statusCode": 200, "executedVersion": "$LATEST", "functionError": function_error}
+
+    assert context(ERROR) == ("RetryAttemptsExhausted", response("Unhandled"))
+    assert context(failed_at(1)) == ("RetryAttemptsExhausted", response(None))
     assert context(Throttled()) == ("RecordAgeExceeded", "none")
     assert context(None) == ("RecordAgeExceeded", "none")
 
@@ -292,11 +302,29 @@ def test_record_view() -> None:
     assert stream_record(made).number == 1
 
 
+@row("record-order")
+def test_record_order(tmp_path: Path) -> None:
+    """In a page, and below a checkpoint."""
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    for after, unread in ((None, page(5, 4)), ("7", page(6))):
+        checkpoint.keep("s", Position(after))
+        function = Recorder()
+        with (
+            source(FakeStreams(shards(("s", None)), unread), function, tmp_path / "cp") as running,
+            pytest.raises(InvalidRecord, match="the one of the record before it"),
+        ):
+            running.step()
+        assert (function.batches, CheckpointFile(tmp_path / "cp", ARN).position("s")) == ([], Position(after))
+
+
 @row("record-malformed")
 def test_record_malformed() -> None:
     """Nothing else is looked at."""
     good = {"SequenceNumber": "1", "ApproximateCreationDateTime": 1}
     assert stream_record({"dynamodb": good}).arrived_ms == 1_000
-    for change in (None, {**good, "SequenceNumber": None}, {**good, "ApproximateCreationDateTime": "now"}):
+    assert stream_record({"dynamodb": {**good, "NewImage": {"s": {"S": "\ud800"}}}}).size > 0
+    times = ("now", True, -1, float("nan"), float("inf"), 253_402_300_800)
+    wrong = [{**good, "ApproximateCreationDateTime": time} for time in times]
+    for change in (None, *({**good, "SequenceNumber": text} for text in (None, "1" * 41, "\u0661")), *wrong):
         with pytest.raises(InvalidRecord):
             stream_record({"dynamodb": change})

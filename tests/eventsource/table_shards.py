@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shard_records import ERROR, NOW, SUCCESS, item_in, machine, record
-from source_runs import Recorder, source
+from source_runs import Recorder, SetClock, source
 from table_answers import handed_over
 from table_rows import row
 
@@ -86,7 +86,12 @@ def test_lane_checkpoint() -> None:
 
 @row("lane-read-ahead")
 def test_lane_read_ahead() -> None:
-    """Two batches of one record, for each of two lanes."""
+    """Two batches of one record, for each of two lanes; and 6 MB for each, in records of 4 MB."""
+    big = machine(parallelization_factor=2)
+    big.read([record(number, item=LEFT, size=4 << 20) for number in range(1, 4)], NOW)
+    assert big.wants_records  # the first is handed over, two wait
+    big.read([record(4, item=LEFT, size=4 << 20)], NOW)
+    assert not big.wants_records
     shard = machine(parallelization_factor=2, batch_size=1)
     shard.read([record(number, item=LEFT) for number in range(1, 5)], NOW)
     assert shard.wants_records
@@ -160,10 +165,23 @@ def test_shard_gone(tmp_path: Path) -> None:
 
 
 @row("shard-late-child")
-def test_shard_late_child() -> None:
-    """What ended and has no child is named, so that the shell looks again."""
+def test_shard_late_child(tmp_path: Path) -> None:
+    """What ended and has no child is named, so that the shell looks again: after half a second, and not before."""
     assert childless({"a": None, "b": None}, {"a"}) == {"a"}
     assert childless({"a": None, "b": "a"}, {"a"}) == frozenset()
+    alone, both = shards(("a", None)), shards(("a", None), ("b", "a"))
+    client = FakeStreams(alone, page(1, following=None), alone, both, page(2))
+    clock, function = SetClock(), Recorder()
+    with source(client, function, tmp_path / "cp", clock=clock) as running:
+        running.step()
+        clock.at_ms = 100  # the end of a shard: the list is looked at
+        running.step()
+        clock.at_ms = 599
+        running.step()
+        assert len(client.described) == 2
+        clock.at_ms = 600
+        running.step()
+    assert (len(client.described), function.batches) == (3, [["1"], ["2"]])
 
 
 @row("shard-iterator-expired")

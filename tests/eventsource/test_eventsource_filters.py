@@ -212,3 +212,29 @@ def test_text_rules_agree_with_pythons_own(value: str, other: str) -> None:
     for pattern, matches in expected.items():
         assert compile_filters(pattern).match(record) is matches
         assert compile_filters(json.loads(pattern)).match(record) is matches
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        '{"a":' * 500 + '["x"]' + "}" * 500,
+        '{"$or":[' * 400 + '{"a":["x"]}' + "]}" * 400,
+        "[" * 4_096,
+        '{"a":["1"],"a":["2"]}',
+        '{"a":[NaN]}',
+        '{"a":[{"numeric":[["<"],1]}]}',
+    ],
+)
+def test_a_pattern_that_could_not_be_matched_is_refused_when_it_is_read(pattern: str) -> None:
+    """Too deep, a field that stands twice, no number, no comparison: not at the first record, and no traceback."""
+    with pytest.raises(InvalidFilter):
+        compile_filters(pattern)
+
+
+def test_a_pattern_reaches_the_deepest_attribute() -> None:
+    """DynamoDB nests 32 levels."""
+    image: Any = {"S": "x"}
+    pattern: Any = {"S": ["x"]}
+    for _ in range(32):
+        image, pattern = {"M": {"a": image}}, {"M": {"a": pattern}}
+    assert compile_filters({"dynamodb": {"NewImage": {"a": pattern}}}).match(insert(a=image))

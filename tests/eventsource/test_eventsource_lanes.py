@@ -148,7 +148,7 @@ def test_a_lane_has_only_its_own_counts() -> None:
     shard = two_lanes()
     shard.read([record(1, item=LEFT), record(2, item=RIGHT), record(3, item=LEFT)], NOW)
     shard.answered(ERROR, NOW, 1.0, 0)
-    assert shard.tried == (Tried("1", "3", 1, 1, 0),)
+    assert shard.tried == (Tried("1", "3", 1, 1, 0, 2),)
     again = machine(parallelization_factor=2, tried=shard.tried)
     commands = again.read([record(1, item=LEFT), record(2, item=RIGHT), record(3, item=LEFT)], NOW)
     assert {one.lane: one.attempt for one in commands if isinstance(one, Invoke)} == {0: 2, 1: 1}

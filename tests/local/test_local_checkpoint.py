@@ -37,6 +37,14 @@ def test_positions_survive_the_process(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["cp"]
 
 
+def test_a_file_from_before_the_number_of_lanes_was_kept_is_read(tmp_path: Path) -> None:
+    """What it says of a single lane holds."""
+    tried = {"start": "8", "end": "9", "invocations": 3, "retries": 2, "lane": 0}
+    position = {"after": "7", "finished": False, "tried": [tried]}
+    (tmp_path / "cp").write_text(json.dumps({"format": 1, "stream": STREAM, "shards": {"s": position}}))
+    assert CheckpointFile(tmp_path / "cp", STREAM).position("s") == Position("7", tried=(Tried("8", "9", 3, 2),))
+
+
 def test_what_was_tried_and_where_latest_began_survive_too(tmp_path: Path) -> None:
     """Every part of a position comes back; a file without them, as it was written before, is read as well."""
     tried = (Tried("10", "12", 3, 2), Tried("11", "13", 1, 1, 1))

@@ -472,6 +472,25 @@ def test_an_outage_is_waited_out_and_logged_once(
     assert source.last_record_ms is not None
 
 
+def test_a_shard_that_cannot_be_read_holds_neither_the_others_nor_what_is_in_hand(
+    tmp_path: Path, stop: StopFlag
+) -> None:
+    """The first of two shards is throttled from its second page on: its retry and the other shard go on."""
+    listed = shards(("a", None), ("b", None))
+    busy = refusal("LimitExceededException")
+    client = FakeStreams(listed, page(1), page(2), busy, page(3), busy, page(4))
+    function = Recorder(FunctionFailed("ValueError", "no"))
+    clock = SteadyClock()
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS, clock=clock)
+    source.step()
+    for _ in range(2):
+        clock.sleep_ms(100)
+        with pytest.raises(StreamUnavailable):
+            source.step()
+    assert function.batches == [["1"], ["2"], ["1"], ["3"], ["4"]]
+
+
 def test_a_refusal_ends_the_run(tmp_path: Path, stop: StopFlag) -> None:
     """What trying again cannot mend is raised."""
     client = FakeStreams(refusal("AccessDeniedException"))
@@ -653,7 +672,9 @@ def test_it_ends_with_its_parent_when_asked_to(shop: Shop) -> None:
         assert program.wait(10) != 0
 
 
-def test_a_mistake_is_one_line_on_standard_error(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line_on_standard_error(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing table, a useless filter, a corrupt checkpoint: a sentence and status 1, no traceback."""
     assert main(shop.arguments("--table", "missing")) == 1
     assert "error: missing: " in capsys.readouterr().err
@@ -661,6 +682,12 @@ def test_a_mistake_is_one_line_on_standard_error(shop: Shop, capsys: pytest.Capt
     assert "error: filter 1: " in capsys.readouterr().err
     assert main(shop.arguments("--account", "7")) == 1
     assert "12 digits" in capsys.readouterr().err
+    assert main(shop.arguments("--checkpoint", str(shop.directory / "missing" / "cp"))) == 1
+    assert "missing/cp" in capsys.readouterr().err
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdin", None)
+        assert main(shop.arguments("--exit-with-parent")) == 1
+    assert "standard input is closed" in capsys.readouterr().err
     (shop.directory / "cp").write_text("nonsense")
     assert main(shop.arguments()) == 1
     assert "Remove it to start again" in capsys.readouterr().err

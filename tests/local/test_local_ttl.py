@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000_000
 PAST = {"N": str(NOW // 1000 - 60)}
 
+DELETION: dict[str, Any] = {"keys": {"pk": {"S": "a"}}, "expires": "1", "at_ms": 1, "shard": "s", "number": "9"}
+WRONG: list[dict[str, Any]] = [
+    {"keys": []}, {"expires": 1}, {"at_ms": "1"}, {"number": 9}, {"number": "x"}, {"number": None}, {"shard": None},
+    {"more": 1},
+]  # fmt: skip
+DAMAGED = [json.dumps({"stream": "", "deletions": [DELETION | wrong]}) for wrong in WRONG]
+
 
 def items(table: FakeTable, directory: Path) -> ExpiredItems:
     """Return the sweeper of a table."""
@@ -71,7 +78,7 @@ def test_an_item_that_a_lost_request_left_is_deleted_by_the_next_and_marked_once
     ttl.sweep(NOW, 0)
     del table.before_delete["a"]
     assert ttl.sweep(NOW, 1_000) == 1
-    assert len(json.loads((tmp_path / "ttl").read_text())) == 1
+    assert len(json.loads((tmp_path / "ttl").read_text())["deletions"]) == 1
     assert is_ttl_delete(ttl.mark(removal("a", "1"), "s"))
     assert not is_ttl_delete(ttl.mark(removal("a", "2"), "s"))
 
@@ -115,7 +122,7 @@ def test_deletions_are_forgotten_when_their_record_is_done_or_never_came(tmp_pat
     ttl.mark(removal("a", "10"), "s")
 
     def kept() -> list[str]:
-        return [one["keys"]["pk"]["S"] for one in json.loads((tmp_path / "ttl").read_text())]
+        return [one["keys"]["pk"]["S"] for one in json.loads((tmp_path / "ttl").read_text())["deletions"]]
 
     ttl.forget("other", "99", NOW)
     ttl.forget("s", "9", NOW)
@@ -126,7 +133,7 @@ def test_deletions_are_forgotten_when_their_record_is_done_or_never_came(tmp_pat
     assert kept() == []
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '[{"keys": {}}]', '{"a": 1}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "1", '{"a": 1}', "[" * 100_000, *DAMAGED])
 def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:
     """It is not taken for an empty one."""
     (tmp_path / "ttl").write_text(content)
@@ -192,7 +199,7 @@ def test_on_the_engine_an_item_whose_time_is_moved_survives(engine: Account, tmp
     ttl = ExpiredItems(Moving(client, now_s + 3_600), "shop", "expires_at", tmp_path / "ttl")
     assert ttl.sweep(now_s * 1000, 0) == 0
     assert client.get_item(TableName="shop", Key=key)["Item"]["expires_at"] == {"N": str(now_s + 3_600)}
-    assert json.loads((tmp_path / "ttl").read_text()) == []
+    assert json.loads((tmp_path / "ttl").read_text())["deletions"] == []
 
 
 def test_on_the_engine_the_table_names_its_ttl_attribute(engine: Account) -> None:
@@ -208,3 +215,27 @@ def test_on_the_engine_the_table_names_its_ttl_attribute(engine: Account) -> Non
     )
     with pytest.raises(ConfigurationError, match="not enabled on plain"):
         ttl_attribute(client, "plain")
+
+
+def test_deletions_of_another_stream_count_for_nothing(tmp_path: Path) -> None:
+    """The table was made again: shards and numbers are the same, and the item was deleted by hand this time."""
+    table = FakeTable({"a": PAST})
+    before = ExpiredItems(table, "shop", "expires", tmp_path / "ttl", stream="arn:1")
+    before.sweep(NOW, 0)
+    before.mark(removal("a"), "s")
+    assert is_ttl_delete(
+        ExpiredItems(table, "shop", "expires", tmp_path / "ttl", stream="arn:1").mark(removal("a"), "s")
+    )
+    after = ExpiredItems(table, "shop", "expires", tmp_path / "ttl", stream="arn:2")
+    assert not is_ttl_delete(after.mark(removal("a"), "s"))
+
+
+def test_an_engine_that_does_not_tell_the_attribute_is_a_mistake_that_can_be_mended() -> None:
+    """Not every engine knows DescribeTimeToLive: the attribute can be named."""
+
+    class Ignorant:
+        def describe_time_to_live(self, **_request: Any) -> Any:
+            raise refusal("UnknownOperationException")
+
+    with pytest.raises(ConfigurationError, match=r"UnknownOperationException.*: name it"):
+        ttl_attribute(Ignorant(), "shop")

@@ -19,7 +19,7 @@ from dynamodb_outbox.adapters.streams import (
     lambda_form,
     stream_arn,
 )
-from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import InvalidRecord, StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.provision import create_table
 from fake_streams import ARN, WHEN, FakeStreams, page, raw, refusal
 
@@ -233,3 +233,37 @@ def test_on_the_engine_a_table_without_stream_is_refused(engine: Account) -> Non
         with pytest.raises(StreamMissing) as caught:
             stream_arn(client, table)
         assert caught.value.name == table
+
+
+@pytest.mark.parametrize("number", [None, "", "x", "-1", "1" * 41, "\u0661\u0662"])
+def test_a_record_without_a_number_is_an_error(number: str | None) -> None:
+    """It has no place in the shard; a number that a checkpoint could not keep is none."""
+    record = raw(1)
+    record["dynamodb"]["SequenceNumber"] = number
+    for broken in (record, {"eventID": "e1"}):
+        client = FakeStreams({"Records": [raw(1), broken], "NextShardIterator": "next"})
+        with pytest.raises(InvalidRecord, match="record e1: its SequenceNumber"):
+            DynamoDbStream(client, ARN).open("s").read()
+
+
+@pytest.mark.parametrize("pages", [(page(5, 4),), (page(5), page(4)), (page(9, 10), page(9))])
+def test_numbers_that_go_back_are_an_error(pages: tuple[object, ...]) -> None:
+    """Whoever has a checkpoint would pass such a record over as done."""
+    reader = DynamoDbStream(FakeStreams(*pages), ARN).open("s")
+    for _ in pages[1:]:
+        reader.read()
+    with pytest.raises(InvalidRecord, match="the one of the record before it"):
+        reader.read()
+
+
+def test_a_record_that_comes_twice_in_a_row_is_no_error() -> None:
+    """It is passed over by its number."""
+    reader = DynamoDbStream(FakeStreams(page(5), page(5, 6)), ARN).open("s", after="5")
+    assert [len(reader.read().records) for _ in range(2)] == [1, 2]
+
+
+def test_a_value_that_the_sdk_does_not_know_is_passed_on() -> None:
+    """An attribute without a type, or with two: nothing here depends on it."""
+    record = raw(1)
+    record["dynamodb"]["NewImage"] = {"a": {}, "b": {"L": [{"S": "x", "B": b"y"}]}}
+    assert lambda_form(record, ARN)["dynamodb"]["NewImage"] == {"a": {}, "b": {"L": [{"S": "x", "B": "eQ=="}]}}

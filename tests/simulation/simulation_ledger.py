@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Checkpointed,
     Committed,
     Fact,
+    Intended,
     Invoked,
     Moved,
     Told,
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 _TIME = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 
 
-def event(name: str, key: str = "A") -> Event:
-    """Return an event whose id is its name."""
-    return Event(name, "order.placed", "shop", "{}", _TIME, key=key)
+def event(name: str, key: str = "A", change: str = "", n: int = 0) -> Event:
+    """Return an event whose id is its name, the `n`-th of a change; of the change of its name unless given."""
+    return Event(name, "order.placed", "shop", json.dumps({"change": change or name, "n": n}), _TIME, key=key)
 
 
 def record(name: str, key: str = "A") -> RecordKey:
@@ -35,11 +37,14 @@ def record(name: str, key: str = "A") -> RecordKey:
 
 
 def committed(name: str, *events: str, at_ms: int = 0, key: str = "A") -> list[Fact]:
-    """Return the facts of a change with one record: its commit, and what its writer was told."""
-    carried = tuple(event(one, key) for one in events or (name,))
+    """Return the facts of a change with one record: its commit, what its writer was told, and what it had meant."""
+    ids = events or (name,)
+    carried = tuple(event(one, key, name, n) for n, one in enumerate(ids))
+    items = frozenset({(key, "META")})
     return [
-        Committed(at_ms, f"tx-{name}", "w", name, ((record(name, key), carried),)),
-        Told(at_ms + 1, "w", name, "committed"),
+        Committed(at_ms, f"tx-{name}", "w", name, ((record(name, key), carried),), items),
+        Told(at_ms + 1, "w", name, "committed", 1, ids),
+        Intended(at_ms, "w", name, 1, (key,) * len(ids), items),
     ]
 
 
@@ -54,17 +59,25 @@ def invoked(number: int, records: dict[str, str], *, at_ms: int = 10, destinatio
     return Invoked(at_ms, destination, number, "shard-1", 0, "i-1", tuple(records), inserted, at_ms + 10_000)
 
 
-def accepted(name: str, invocation: int = 1, *, at_ms: int = 20, destination: str = "orders") -> Accepted:
-    """Return an acceptance."""
-    return Accepted(at_ms, destination, invocation, name, f"entry of {name}")
+def accepted(
+    name: str, invocation: int = 1, *, at_ms: int = 20, destination: str = "orders", change: str = "", n: int = 0
+) -> Accepted:
+    """Return an acceptance of the `n`-th event of a change, of that of its name unless given."""
+    data = {"change": change or name, "n": n}
+    return Accepted(at_ms, destination, invocation, name, json.dumps({"Detail": json.dumps({"data": data})}))
 
 
 def good_run() -> list[Fact]:
-    """Return a run of two events of one key, relayed one after the other, settled and checkpointed."""
+    """Return a run of two events of one key, relayed one after the other, settled and checkpointed.
+
+    What was meant comes last, where it is in the way of none that count places; it may be noted anywhere.
+    """
+    *first, first_meant = committed("a1", at_ms=0)
+    *second, second_meant = committed("a2", at_ms=5)
     return [
-        *committed("a1", at_ms=0),
+        *first,
         written("a1", "9"),
-        *committed("a2", at_ms=5),
+        *second,
         written("a2", "10", at_ms=7),
         invoked(1, {"9": "a1", "10": "a2"}),
         accepted("a1", at_ms=20),
@@ -73,4 +86,6 @@ def good_run() -> list[Fact]:
         Moved(40, record("a2"), "published", 1),
         Answered(50, 1, '{"batchItemFailures": []}', ()),
         Checkpointed(51, "orders", "shard-1", "10"),
+        first_meant,
+        second_meant,
     ]

@@ -38,9 +38,9 @@ class World(Ground):
         self.chance = Chance(seed)
         self.stream = Stream(self.kernel, self.ledger, self.chance, StreamSettings(**settings))
         self.table = Table(self.kernel, self.stream, LAYOUT, self.chance)
-        plan = FaultPlan(tuple(faults), FOREVER_MS)
-        self.stream.arm(plan, self.faults)
-        self.table.arm(plan, self.faults)
+        self.plan = FaultPlan(tuple(faults), FOREVER_MS)
+        self.stream.arm(self.plan, self.faults)
+        self.table.arm(self.plan, self.faults)
 
     def write(self, *names: str, n: int = 1) -> None:
         """Write, now, each of the items named, as `partition/sort key`."""
@@ -68,6 +68,7 @@ class World(Ground):
             starting=starting,
             **more,
         )
+        source.arm(self.plan)
         source.create()
         return source
 

@@ -113,6 +113,25 @@ def test_a_fault_of_entries_refuses_as_many_as_it_says(kind: str, code: str) -> 
         assert world.noted(Faulted) == [Faulted(fact.at_ms, kind, "orders", 5) for fact in world.noted(Faulted)]
 
 
+def test_a_bus_that_takes_everything_takes_poison() -> None:
+    """What one bus can never accept, another one may."""
+    with ground() as world:
+        client = Bus(world.network, "audit", refuses_poison=False).client(world.process())
+        (answer,) = world.run(lambda: client.put_events(Entries=[entry("p", EventBusName="audit", poison=True)]))
+        assert codes(answer) == [""]
+        assert [fact.event_id for fact in world.noted(Accepted)] == ["p"]
+
+
+def test_events_for_a_bus_that_is_gone_are_gone() -> None:
+    """EventBridge answers as if it had accepted them; each such request is a strike."""
+    with ground(PlannedFault("target_vanishes", 0, amount_ms=3_600_000)) as world:
+        assert codes(put(world, entry("a"), entry("b"))) == ["", ""]
+        assert world.noted(Accepted) == []
+        assert len(world.noted(Faulted)) == 1
+        assert codes(put(world, entry("a"))) == [""]
+        assert [fact.event_id for fact in world.noted(Accepted)] == ["a"]  # an hour later
+
+
 def test_a_malformed_answer_has_a_result_too_few_though_everything_was_accepted() -> None:
     """Which of the results is missing, nobody can tell."""
     with ground(PlannedFault("entry_malformed_answer", 0)) as world:

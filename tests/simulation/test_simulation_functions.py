@@ -75,10 +75,10 @@ def test_an_answer_and_all_about_the_invocation_are_noted() -> None:
         def handler(event: Any, context: Any) -> Any:
             world.kernel.sleep(1_000)
             seen.append((event, context.get_remaining_time_in_millis(), context))
-            return {"batchItemFailures": [{"itemIdentifier": "9"}, "odd"]}
+            return {"batchItemFailures": [{"itemIdentifier": "9"}]}
 
         answer = invoke(world, function(world, handler, timeout_ms=9_000), record(9), record(10, "MODIFY"))
-        assert answer == Responded({"batchItemFailures": [{"itemIdentifier": "9"}, "odd"]})
+        assert answer == Responded({"batchItemFailures": [{"itemIdentifier": "9"}]})
         ((event, left_ms, context),) = seen
         assert [one["dynamodb"]["SequenceNumber"] for one in event["Records"]] == ["9", "10"]
         (invoked,) = world.noted(Invoked)
@@ -94,15 +94,28 @@ def test_an_answer_and_all_about_the_invocation_are_noted() -> None:
             frozenset({("k", "9")}),
         )
         (answered,) = world.noted(Answered)
-        assert (answered.invocation, answered.failed) == (1, ("9",))
+        assert (answered.invocation, answered.failed, answered.whole) == (1, ("9",), "")
 
 
-@pytest.mark.parametrize(("answer", "failed"), [(None, ()), ("text", ()), ({"batchItemFailures": "no"}, ())])
-def test_any_answer_that_is_json_is_one(answer: Any, failed: tuple[str, ...]) -> None:
-    """What it means is the event source's to say."""
+@pytest.mark.parametrize(
+    ("answer", "whole"),
+    [
+        (None, ""),
+        ("text", "not an object"),
+        ({"batchItemFailures": "no"}, "not a list"),
+        ({"batchItemFailures": [{"itemIdentifier": "9"}, "odd"]}, "names None"),
+        ({"batchItemFailures": [{"itemIdentifier": 9}]}, "names 9"),
+        ({"batchItemFailures": [{"itemIdentifier": "7"}]}, "names '7'"),
+    ],
+)
+def test_any_answer_that_is_json_is_one(answer: Any, whole: str) -> None:
+    """What it means is the event source's to say, and noted as that would: also that it fails the whole batch."""
     with ground() as world:
-        assert invoke(world, function(world, lambda *_: answer)) == Responded(answer)
-        assert world.noted(Answered)[0].failed == failed
+        assert invoke(world, function(world, lambda *_: answer), record(9)) == Responded(answer)
+        (answered,) = world.noted(Answered)
+        assert answered.failed == ()
+        assert whole in answered.whole
+        assert bool(whole) == bool(answered.whole)
 
 
 def test_an_answer_that_is_not_json_is_an_error() -> None:
@@ -336,7 +349,7 @@ def of(kind: type[Fact], facts: list[Fact]) -> list[Any]:
     return [fact for fact in facts if isinstance(fact, kind)]
 
 
-MET_BY_A_RELAY = [*PARTS["bus"], *PARTS["table"], *PARTS["function"], *PARTS["clock"]]
+MET_BY_A_RELAY = [*PARTS["bus"], *PARTS["network"], *PARTS["table"], *PARTS["function"], *PARTS["clock"]]
 AMOUNTS = {"slow": 4_000, "outage": 3_000, "missing_target": 500, "access_denied": 500, "clock_jump": -90_000}
 
 

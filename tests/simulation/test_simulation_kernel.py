@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,6 +84,22 @@ def test_the_seed_decides_between_what_is_due_at_once() -> None:
     orders = [order(seed) for seed in range(10)]
     assert orders == [order(seed) for seed in range(10)]
     assert len(set(orders)) > 5
+
+
+def test_what_is_due_at_one_time_leaves_the_order_at_others_alone() -> None:
+    """So that leaving something out of a run changes no more than it has to."""
+
+    def order(*, more: bool) -> list[int]:
+        kernel, seen = kernel_of(3), list[int]()
+        if more:
+            kernel.call_at(5, lambda: None)
+        for number in range(20):
+            kernel.call_at(10, partial(seen.append, number))
+        kernel.run(20)
+        kernel.close()
+        return seen
+
+    assert order(more=True) == order(more=False) != sorted(order(more=False))
 
 
 def test_a_killed_strand_ends_where_it_waits_and_can_do_nothing_more(kernel: Kernel) -> None:

@@ -262,6 +262,22 @@ def test_the_time_that_a_call_takes_does_not_depend_on_other_calls() -> None:
 # --- the plan ---
 
 
+def test_a_fault_is_noted_with_what_it_met() -> None:
+    """Which call it was, and whose; at a boundary, whose."""
+    with ground(PlannedFault("reset_after", 0, where="orders"), PlannedFault("crash", 0, nth=3)) as world:
+        process = world.process("f#1")
+
+        def body() -> None:
+            with pytest.raises(Exception, match="Connection was closed"):
+                call(world, Server(world), process=process)
+            call(world, Server(world), process=process)
+
+        world.run(body, process=process)
+        reset, crash = world.noted(Faulted)
+        assert (reset.kind, reset.call, reset.process) == ("reset_after", 1, "f#1")
+        assert (crash.kind, crash.call, crash.process) == ("crash", 0, "f#1")
+
+
 def test_a_fault_strikes_as_often_as_it_says_from_its_time_on_where_it_says() -> None:
     """And is noted each time."""
     planned = PlannedFault("slow", 100, where="orders", times=2)

@@ -15,6 +15,11 @@ from dynamodb_outbox.testing.simulation.writers import Write
 
 SEEDS = 2_000
 UNRECOVERED = "open"
+EXEMPT = {
+    "ttl_delete": "what TTL deletes was published a minute ago: nothing is open by its nature",
+    "target_vanishes": "it is off: this relay does not look whether its target is there",
+}
+"""Kinds of faults that do not strike anything open, and why."""
 
 
 def test_two_thousand_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +31,8 @@ def test_two_thousand_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
     report.check()
     assert report.runs == SEEDS
     assert median(report.events) >= 60
-    assert {kind: report.faults[kind] for kind in FAULTS if report.faults[kind] < 50} == {}
+    assert {kind: report.effective[kind] for kind in FAULTS.keys() - EXEMPT if report.effective[kind] < 50} == {}
+    assert report.faults["ttl_delete"] >= 50
     assert {kind for kind, how in report.recoveries if how == UNRECOVERED} == set()
     assert report.accepted > sum(report.events) * 0.9
 

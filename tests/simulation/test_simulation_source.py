@@ -10,7 +10,7 @@ from stream_world import Recorder, World, world
 
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded, Throttled
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
-from dynamodb_outbox.testing.simulation import facts
+from dynamodb_outbox.testing.simulation import facts, stream
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 
 if TYPE_CHECKING:
@@ -213,6 +213,38 @@ def test_a_source_that_dies_goes_on_from_its_checkpoint() -> None:
         assert len(here.noted(facts.Faulted)) == 3
 
 
+def test_a_source_may_die_at_any_time() -> None:
+    """At the time that the fault says, also with an invocation under way; one that is dead does not die again."""
+    planned = [PlannedFault("source_killed", at_ms, where="orders") for at_ms in (1, 8_000, 8_001)]
+    with world(1, planned) as here:
+        function = Recorder(here, took_ms=5_000)
+        here.source(function)
+        here.source(Recorder(here), destination="audit")
+        here.at(6_000, lambda: here.write("A"))
+        here.kernel.run(MINUTE_MS)
+        assert function.names == ["A/META:INSERT"] * 2
+        assert here.noted(facts.Faulted) == [facts.Faulted(8_000, "source_killed", "orders")]
+
+
+def test_a_shard_that_went_while_it_was_retried_is_a_gap_once_its_source_died() -> None:
+    """Closed, trimmed to its last record, and in the hands of a process that is no more: that record is lost."""
+    with world() as here:
+        function = Recorder(here, answer=lambda _: FunctionFailed("Runtime.ExitError", ""))
+        source = here.source(function)
+        here.at(6_000, lambda: here.write("A"))
+        here.at(9_000, lambda: here.stream.split(0))
+        here.at(12_000, lambda: here.stream.trim(11_000))
+        here.kernel.run(14_000)
+        assert here.stream.gone == ["shardId-00000000"]
+        assert here.noted(facts.Gap) == []
+        tried = len(function.batches)
+        source.kill()
+        here.kernel.run(MINUTE_MS)
+        (gap,) = here.noted(facts.Gap)
+        assert (gap.destination, gap.shard, gap.after) == ("orders", "shardId-00000000", None)
+        assert len(function.batches) == tried
+
+
 def test_invocations_go_on_when_their_source_dies() -> None:
     """The function ends what it was at; nobody hears of it, and its batch is delivered again beside it."""
     with world() as here:
@@ -295,12 +327,24 @@ def test_a_source_that_dies_far_behind_skips_nothing() -> None:
 def test_an_iterator_expires_when_a_shard_is_blocked_for_long() -> None:
     """While nothing more is wanted nobody polls; after more than 15 minutes the place is looked for anew."""
     answers = iter([FunctionFailed("Runtime.ExitError", "")] * 150)
-    with world() as here:
+    expired: list[str] = []
+    with world() as here, pytest.MonkeyPatch.context() as patch:
+        read = here.stream.read
+
+        def watched(iterator: stream.Iterator) -> stream.Page:
+            try:
+                return read(iterator)
+            except stream.IteratorExpired as error:
+                expired.append(str(error))
+                raise
+
+        patch.setattr(here.stream, "read", watched)
         function = Recorder(here, answer=lambda _: next(answers, Responded(None)))
         here.source(function, batch_size=1)
         write_often(here, 12)
         here.kernel.run(60 * MINUTE_MS)
         assert per_partition(function.names) == written(here)
+        assert len(expired) == 1
 
 
 @pytest.mark.parametrize("dies", [True, False])

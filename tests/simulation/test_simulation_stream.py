@@ -265,12 +265,40 @@ def test_a_reader_that_is_overtaken_by_the_trimming_is_told() -> None:
 
 
 def test_faults_of_the_stream_are_noted() -> None:
-    """A split, a delay and a trimming each leave a note, with the shard where there is one."""
-    planned = [PlannedFault("shard_split", 1), PlannedFault("late_visibility", 2), PlannedFault("trim", 3)]
+    """A split, a delay when a record is held back, a trimming before what it takes; with the shard if there is one."""
+    planned = [
+        PlannedFault("shard_split", 3),
+        PlannedFault("late_visibility", 1, amount_ms=50),
+        PlannedFault("trim", 100),
+        PlannedFault("trim", 200),
+    ]
     with world(1, planned) as here:
-        here.kernel.run(10)
-        noted = [(fact.at_ms, fact.kind, fact.where) for fact in here.noted(facts.Faulted)]
-        assert noted == [(1, "shard_split", FIRST), (2, "late_visibility", "stream"), (3, "trim", "stream")]
+        here.at(2, lambda: here.write("A"))
+        here.at(2, lambda: here.write("B"))
+        here.kernel.run(300)
+        noted = [fact for fact in here.ledger.facts if isinstance(fact, (facts.Faulted, facts.Trimmed, facts.Written))]
+        seen = [(fact.at_ms, getattr(fact, "kind", "trimmed"), getattr(fact, "shard", "")) for fact in noted]
+        assert seen == [
+            (2, "late_visibility", FIRST),
+            (2, "INSERT", FIRST),
+            (2, "INSERT", FIRST),
+            (3, "shard_split", FIRST),
+            (100, "trim", ""),
+            (100, "trimmed", FIRST),
+        ]
+
+
+def test_faults_of_the_stream_that_meet_nothing_are_no_faults() -> None:
+    """A delay in which nothing is written, and a trimming of a stream with nothing in it."""
+    with world(1, [PlannedFault("late_visibility", 1, amount_ms=50), PlannedFault("trim", 100)]) as here:
+        here.at(80, lambda: here.write("A"))
+        here.at(200, lambda: here.write("B"))
+        here.kernel.run(300)
+        assert [fact.kind for fact in here.noted(facts.Faulted)] == ["trim"]
+    with world(1, [PlannedFault("trim", 10_000, amount_ms=5_000)]) as here:
+        here.at(8_000, lambda: here.write("A"))
+        here.kernel.run(20_000)
+        assert here.noted(facts.Faulted) == []
 
 
 def test_leaving_a_write_out_leaves_other_partitions_alone() -> None:

@@ -206,6 +206,19 @@ def test_ttl_deletes_only_what_has_expired() -> None:
         assert "userIdentity" not in page.records[0].body
 
 
+def test_an_operator_deletes_what_is_pending_first() -> None:
+    """That is where it hurts: it may be gone before it is settled."""
+    faults = [PlannedFault("operator_delete", at_ms) for at_ms in (1_000, 2_000)]
+    with world(1, faults) as here:
+        for number in range(9):
+            state = {} if number == 5 else {"state": {"S": "published"}}
+            item: dict[str, Any] = {"pk": {"S": "A"}, "sk": {"S": f"OUTBOX#{number}"}, "ob_v": {"N": "1"}, **state}
+            here.table.write(("A", f"OUTBOX#{number}"), item, by="test")
+        here.kernel.run(3_000)
+        first, second = [fact.item[1] for fact in here.noted(facts.Written) if fact.kind == "REMOVE"]
+        assert first == "OUTBOX#5" != second
+
+
 def test_an_operator_deletes_any_record_and_nothing_else() -> None:
     """The fault operator_delete takes a record in whatever state; its stream record looks ordinary."""
     with world(1, [PlannedFault("operator_delete", 1_000, times=1)]) as here:

@@ -13,11 +13,14 @@ from dynamodb_outbox.testing.simulation.facts import (
     Ended,
     Fact,
     Faulted,
+    Gap,
     Heard,
+    Intended,
     Moved,
     Raised,
     Rejected,
     Sent,
+    Started,
     Told,
     Trimmed,
 )
@@ -52,6 +55,15 @@ def test_a_run_reads_as_a_story() -> None:
     [
         (Told(9, "w", "a9", "died"), "writer w does not live to hear of a9"),
         (Trimmed(9, "shard-1", ("1",)), "stream shard-1 trims 1"),
+        (Gap(9, "orders", "s", None), "source of orders s has a gap after its start"),
+        (Gap(9, "orders", "s", "9"), "source of orders s has a gap after 9: what was trimmed was not read"),
+        (Started(9, "orders", (("s", "9"), ("t", "7"))), "begins at LATEST, passing over s up to 9, t up to 7"),
+        (Started(9, "orders", ()), "source of orders begins at LATEST, passing over nothing"),
+        (
+            Intended(9, "w", "c", 1, ("A", "B"), frozenset({("A", "META")})),
+            "writer w means to commit c: events of A, B; a change of A/META",
+        ),
+        (Intended(9, "w", "c", 1, (), frozenset()), "means to commit c: no events; a change of nothing"),
         (
             Rejected(9, "orders", 1, "a1", "MalformedDetail"),
             "orders refuses A.1 from invocation 1: MalformedDetail",
@@ -90,6 +102,7 @@ def test_requests_are_left_out_unless_marked() -> None:
     sent, heard = Sent(11, "orders", "PutEvents", 1, 1, "p"), Heard(12, "orders", "PutEvents", 1, 1, "")
     facts = [*good_run(), sent, heard]
     assert "PutEvents" not in timeline(facts, TERMS)
+    assert "means to commit" not in timeline(facts, TERMS)
     assert "sends PutEvents to orders" in timeline(facts, TERMS, marked=[sent])
 
 
@@ -108,9 +121,12 @@ def test_a_long_run_is_about_the_marked_events() -> None:
         facts += [*committed(f"b{n}", at_ms=100, key="B"), written(f"b{n}", f"{100 + n}", key="B")]
     facts += [invoked(2, {"9": "a1"}, at_ms=200), accepted("a1", 2, at_ms=210), Ended(220, 2, "crash")]
     facts.append(Faulted(205, "slow", "orders", 2))
+    facts[-3:-3] = [Gap(190, "orders", "shard-2", None), Gap(190, "orders", "shard-1", "10")]
     text = timeline(facts, TERMS, marked=[facts[-3]], most=60)
     assert "B." not in text
     assert "A.1" in text
     assert "accepts A.2" not in text
+    assert "shard-1 has a gap" in text
+    assert "shard-2 has a gap" not in text
     short = timeline(facts, TERMS, marked=[facts[-3]], most=3)
     assert len(short.splitlines()) == 4

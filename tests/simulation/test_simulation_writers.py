@@ -13,7 +13,11 @@ from dynamodb_outbox.testing.simulation import facts
 from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.faults import PARTS, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms, history
-from dynamodb_outbox.testing.simulation.invariants import commands_commit_once, writers_know_the_truth
+from dynamodb_outbox.testing.simulation.invariants import (
+    commands_commit_once,
+    committed_as_intended,
+    writers_know_the_truth,
+)
 from dynamodb_outbox.testing.simulation.writers import Write
 
 KINDS = (
@@ -108,9 +112,10 @@ def test_each_committed_record_is_delivered_whatever_the_order(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(40))
 def test_writers_are_told_the_truth(seed: int) -> None:
-    """What is told to be committed is, what is told to have failed is not, and no change is committed twice."""
+    """What is told to be committed is, as it was meant; what is told to have failed is not; and nothing is twice."""
     here, _ = a_bad_day(seed)
     read = history(here.ledger.facts, Terms())
+    assert list(committed_as_intended(read)) == []
     assert list(writers_know_the_truth(read)) == []
     assert list(commands_commit_once(read)) == []
     assert {fact.change for fact in here.noted(facts.Told)} == {write.change for write in some_writes(seed)}
@@ -173,6 +178,24 @@ def test_a_commit_is_noted_with_its_events_before_its_records() -> None:
     assert outcomes(here) == ["committed"]
 
 
+@pytest.mark.parametrize(("kind", "sort_key"), [("create", "CHANGE#c"), ("count", "META"), ("overwrite", "LAST")])
+def test_what_is_meant_is_noted_beforehand(kind: str, sort_key: str) -> None:
+    """The keys and items of each attempt; the table's side says on its own which items were written, less guards."""
+    here = one_write(keys=("A", "C", "A"), kind=kind, command=True, repeated=True)
+    items = frozenset({("A", sort_key), ("C", sort_key)})
+    first, second = here.noted(facts.Intended)
+    (committed,) = here.noted(facts.Committed)
+    assert (first.writer, first.change, first.attempt, first.keys, first.items) == ("w", "c", 1, ("A", "C", "A"), items)
+    assert (second.attempt, second.keys, second.items) == (2, first.keys, items)
+    assert (committed.attempt, committed.items) == (1, items)
+    assert here.ledger.facts.index(first) < here.ledger.facts.index(committed)
+    ids = [event.id for _, events in committed.records for event in events]
+    told = here.noted(facts.Told)
+    assert [fact.attempt for fact in told] == [1, 2]
+    assert all(sorted(fact.events) == sorted(ids) for fact in told)
+    assert told[0].events == told[1].events
+
+
 @pytest.mark.parametrize("kind", ["commit_lost_before", "commit_lost_after", "commit_conflict", "commit_throttled"])
 def test_a_commit_that_meets_trouble_is_sent_again(kind: str) -> None:
     """Once is enough to be told the truth: the change is committed exactly once."""
@@ -208,6 +231,29 @@ def test_a_command_that_is_repeated_needlessly_commits_once() -> None:
     here = one_write(command=True, repeated=True)
     assert outcomes(here) == ["committed", "committed"]
     assert len(here.noted(facts.Committed)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (PlannedFault("commit_throttled", 1_100, times=10_000), "unknown"),
+        (PlannedFault("outage", 1_100, amount_ms=ENDS_MS), "unknown"),
+        (PlannedFault("commit_lost_before", 1_100), "committed"),
+    ],
+)
+def test_what_the_table_never_looked_at_says_nothing_of_the_attempt_before(fault: PlannedFault, told: str) -> None:
+    """A command whose writer died is repeated; only what reaches the table settles it."""
+    here = one_write(PlannedFault("writer_crash", 0, nth=1), fault, command=True)
+    assert set(outcomes(here)[1:]) == {told}
+    assert len(here.noted(facts.Committed)) == 1
+
+
+def test_a_command_that_counts_is_the_same_command_when_it_reads_again() -> None:
+    """It finds its own change then; its fingerprint says that it is the one that was made."""
+    here = one_write(PlannedFault("writer_crash", 0, nth=3), command=True, kind="count")
+    assert outcomes(here) == ["died", "committed"]
+    (committed,) = here.noted(facts.Committed)
+    assert here.noted(facts.Told)[-1].events == tuple(event.id for event in committed.records[0][1])
 
 
 @pytest.mark.parametrize(("command", "told"), [(False, ["died"]), (True, ["died", "committed"])])

@@ -8,14 +8,21 @@ import pytest
 from wrong_relays import RIGHT, WRONG, EventIdAsIdentifier, made
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
+from dynamodb_outbox.core.commit import machine
 from dynamodb_outbox.core.commit.answers import Lost, Refused
+from dynamodb_outbox.core.commit.machine import CommitMachine
+from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.testing.simulation import INVARIANTS, SimulationFailed, relay_handler, run, simulate, source
+from dynamodb_outbox.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dynamodb_outbox.core.commit.answers import Answer
+    from dynamodb_outbox.core.commit.commands import Command
+    from dynamodb_outbox.errors import CommitFailed
+    from dynamodb_outbox.event import Event
 
 ENOUGH = range(500)
 
@@ -24,7 +31,10 @@ ENOUGH = range(500)
 def test_a_wrong_relay_is_found(name: str) -> None:
     """Within 500 seeds, by the invariant that is about what it does wrong."""
     make_handler, invariant = WRONG[name]
-    report = simulate(make_handler, seeds=ENOUGH, without=INVARIANTS.keys() - {invariant}, shrink_runs=0)
+    only_this = INVARIANTS.keys() - {invariant}
+    report = simulate(
+        make_handler, seeds=ENOUGH, without=only_this, destinations=1 + ("destinations" in name), shrink_runs=0
+    )
     assert [failure.invariant for failure in report.failures] == [invariant]
 
 
@@ -52,10 +62,56 @@ def commands_have_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outbox, "transaction", lambda self, **_: transaction(self))
 
 
+def only_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transaction drop all events after its first."""
+    emit = Transaction.emit
+
+    def emit_once(self: Transaction, *event: Any, **more: Any) -> Event:
+        first = self.__dict__.get("first_event")
+        if first is None:
+            first = self.__dict__["first_event"] = emit(self, *event, **more)
+        return first
+
+    monkeypatch.setattr(Transaction, "emit", emit_once)
+
+
+def events_without_their_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transaction drop its changes."""
+    monkeypatch.setattr(Transaction, "put", lambda *_, **__: None)
+    monkeypatch.setattr(Transaction, "update", lambda *_, **__: None)
+
+
+def the_guard_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command whose change was made by an earlier run fail at its conditions, and not look at its guard."""
+    judge = CommitMachine._judge
+
+    def hasty(self: CommitMachine, error: CommitFailed, now_ms: int, **more: bool) -> Command:
+        if isinstance(error, ConditionFailed) and self._doubt is None:
+            return self._fail(error)
+        return judge(self, error, now_ms, **more)
+
+    monkeypatch.setattr(CommitMachine, "_judge", hasty)
+
+
+def ids_of_the_wrong_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command that is repeated get a receipt with ids that were made for the repetition."""
+    monkeypatch.setattr(machine, "guard_verdict", lambda _, plan, __: plan.receipt)
+
+
+def gaps_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the event source go on after what was trimmed as if nothing had been there."""
+    monkeypatch.setattr(source.Source, "_lost", lambda *_: None)
+
+
 PARTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     children_before_parents: "order_per_key",
     lost_answers_are_failures: "writers_know_the_truth",
     commands_have_no_guard: "commands_commit_once",
+    only_the_first_event: "committed_as_intended",
+    events_without_their_change: "committed_as_intended",
+    the_guard_is_not_read: "writers_know_the_truth",
+    ids_of_the_wrong_run: "writers_know_the_truth",
+    gaps_in_silence: "nothing_is_lost",
 }
 
 
@@ -87,7 +143,7 @@ def test_a_right_relay_is_not(name: str) -> None:
 def test_a_failure_is_told_by_its_smallest_scenario() -> None:
     """It takes one write and one fault to see what is wrong; the story is short, and happens again exactly so."""
     make_handler = made(EventIdAsIdentifier)
-    report = simulate(make_handler, seeds=ENOUGH)
+    report = simulate(make_handler, seeds=ENOUGH, faults=["access_denied"], poison=False)
     with pytest.raises(SimulationFailed) as caught:
         report.check()
     failure = caught.value.failure

@@ -8,6 +8,7 @@ go wrong. Each of the others changes one decision.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -296,6 +297,33 @@ class StampedAnew(HandWritten):
         return {**prepared.entry, "Time": datetime.fromtimestamp(self.world.clock.now_ms() / 1000, timezone.utc)}
 
 
+class EmptyData(HandWritten):
+    """Publishes events without their data."""
+
+    def entry(self, prepared: Prepared) -> Any:
+        """Return what is sent of an event, with nothing in it."""
+        detail = json.loads(prepared.entry["Detail"])
+        return {**prepared.entry, "Detail": json.dumps({**detail, "data": {}})}
+
+
+class Impatient(HandWritten):
+    """Parks whatever was not taken at once: troubles of the bus, as if the events were at fault."""
+
+    codes = frozenset(("InternalFailure", "ThrottlingException"))
+    """What is taken for a fault of the event."""
+
+    def result(self, outcome: Answered | RequestFailed) -> Fault | None:
+        """Read what the bus says."""
+        fault = super().result(outcome)
+        return replace(fault, kind=Kind.CONTENT) if fault is not None and fault.code in self.codes else fault
+
+
+class TargetBlamed(Impatient):
+    """Parks events when the bus is missing, or closed to the relay."""
+
+    codes = frozenset(("AccessDeniedException", "ResourceNotFoundException"))
+
+
 class PoisonNotParked(HandWritten):
     """Has nothing for an event that the bus can never accept, but to try it again."""
 
@@ -312,6 +340,42 @@ class RecordReversed(HandWritten):
     def events(self, image: Any) -> Sequence[Event]:
         """Return the events of a record, the last one first."""
         return super().events(image)[::-1]
+
+
+class NumbersAsNumbers(HandWritten):
+    """Names the record that failed by a number, where text is asked for."""
+
+    def answer(self, failed: Sequence[Any]) -> Any:
+        """Return what the function answers."""
+        return {"batchItemFailures": [{"itemIdentifier": self.place(record)} for record in failed]}
+
+
+class NumbersAlone(HandWritten):
+    """Names the record that failed, and not in an object."""
+
+    def answer(self, failed: Sequence[Any]) -> Any:
+        """Return what the function answers."""
+        return {"batchItemFailures": [record["dynamodb"]["SequenceNumber"] for record in failed]}
+
+
+class Exiting(HandWritten):
+    """Ends its process when a part of the batch failed."""
+
+    def answer(self, failed: Sequence[Any]) -> Any:
+        """Return what the function answers."""
+        if failed:
+            raise SystemExit(1)
+        return None
+
+
+class NeverContent(HandWritten):
+    """Has the last record of a batch delivered again when all of them are done."""
+
+    def handler(self, event: Any, context: Any) -> Any:
+        """Publish the records of a batch."""
+        answer = super().handler(event, context)
+        last = event["Records"][-1]["dynamodb"]["SequenceNumber"]
+        return answer if answer["batchItemFailures"] else {"batchItemFailures": [{"itemIdentifier": last}]}
 
 
 class AnsweringTooEarly(HandWritten):
@@ -355,11 +419,19 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "gate removed": (gate_removed, "order_per_key"),
     "deadline ignored": (made(DeadlineIgnored), "ends_in_time"),
     "memory shared between destinations": (made(SharedMemory), "nothing_is_lost"),
+    "the library's relay, at two destinations": (relay_handler, "nothing_is_lost"),
     # and one for each invariant that none of these is about
     "new ids": (made(NewIds), "no_phantoms"),
     "stamped anew": (made(StampedAnew), "one_id_one_entry"),
     "poison not parked": (made(PoisonNotParked), "everything_ends"),
     "record reversed": (made(RecordReversed), "order_in_record"),
+    "data left out": (made(EmptyData), "entries_carry_their_event"),
+    "troubles of the bus parked": (made(Impatient), "parked_only_what_cannot_pass"),
+    "missing target parked": (made(TargetBlamed), "parked_only_what_cannot_pass"),
+    "identifiers that are numbers": (made(NumbersAsNumbers), "answers_name_the_batch"),
+    "identifiers without an object": (made(NumbersAlone), "answers_name_the_batch"),
+    "exit on partial failure": (made(Exiting), "dies_of_a_crash_alone"),
+    "again and again": (made(NeverContent), "everything_ends"),
     "answering too early": (made(AnsweringTooEarly), "nothing_after_the_end"),
 }
 """Each with the invariant that it breaks."""

@@ -5,6 +5,9 @@ sequence number that was read; an iterator is only a way to get there, made agai
 told apart, because each loses records when it is taken for another: an expired iterator (seek again after the last
 number), a closed shard (go on with its children), and trimmed data (records older than 24 hours are gone: `Page.gap`).
 
+The numbers of a shard rise. A record whose number does not, from an engine that has lost its count, is an error, since
+whoever reads from a position on would pass it over.
+
 A reader that starts at the end of a shard (LATEST) has no position until it has read a record. When its iterator is
 lost before that, what was written meanwhile is missed, and that is a gap as well.
 """
@@ -15,8 +18,9 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dynamodb_outbox.core.eventsource.records import is_sequence_number
 from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
-from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import InvalidRecord, StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
@@ -158,7 +162,8 @@ class ShardReader:
         """Return the next records, at most `limit` (1 to 1,000); none when nothing is new.
 
         A shard that is gone counts as closed, with a gap. Raises StreamUnavailable, after which the call may be
-        repeated and no record is passed over; StreamRefused when that would not help.
+        repeated and no record is passed over; StreamRefused when that would not help; InvalidRecord for one that has no
+        sequence number, or a lower one than the record before it.
         """
         for _ in range(_SEEKS):
             page = self._try(limit)
@@ -193,19 +198,34 @@ class ShardReader:
 
     def _page(self, answer: Mapping[str, Any]) -> Page:
         records = tuple(lambda_form(record, self._arn) for record in answer["Records"])
+        last = self._start.after
+        for record in records:
+            last = _following(record, last)
         self._iterator = answer.get("NextShardIterator")
         if records:
-            self._start = _Start(after=records[-1]["dynamodb"]["SequenceNumber"])
+            self._start = _Start(after=last)
         gap, self._gap = self._gap, None
         return Page(records, closed=self._iterator is None, gap=gap)
+
+
+def _following(record: Mapping[str, Any], last: str | None) -> str:
+    """Return the number of a record that was read after the one with the number `last`, or is that one again."""
+    number = record["dynamodb"].get("SequenceNumber")
+    where = str(record.get("eventID", "without an eventID"))
+    if not is_sequence_number(number):
+        raise InvalidRecord(where, f"its SequenceNumber is {number!r}, not a decimal string of at most 40 digits")
+    if last is not None and int(number) < int(last):
+        raise InvalidRecord(where, f"its SequenceNumber is {number}, and the one of the record before it {last}")
+    return str(number)
 
 
 def lambda_form(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
     """Return a record of GetRecords, as boto3 reads it, in the JSON form of Lambda's event.
 
     Binary values become base64 text, the creation time a number of epoch seconds, and the record names its stream.
+    What is missing in a record is missing in its form.
     """
-    change = dict(record["dynamodb"])
+    change = dict(record.get("dynamodb", {}))
     if "ApproximateCreationDateTime" in change:
         change["ApproximateCreationDateTime"] = _epoch_seconds(change["ApproximateCreationDateTime"])
     for part in ("Keys", "NewImage", "OldImage"):
@@ -229,16 +249,20 @@ def _epoch_seconds(moment: datetime) -> int | float:
 
 
 def _json_value(value: Mapping[str, Any]) -> dict[str, Any]:
-    [(kind, inner)] = value.items()
+    """Return an attribute value; an empty one, which some engine may make of what it does not know, stays empty."""
+    return {kind: _json_inner(kind, inner) for kind, inner in value.items()}
+
+
+def _json_inner(kind: str, inner: Any) -> Any:
     if kind == "B":
-        return {kind: _base64(inner)}
+        return _base64(inner)
     if kind == "BS":
-        return {kind: [_base64(one) for one in inner]}
+        return [_base64(one) for one in inner]
     if kind == "M":
-        return {kind: {name: _json_value(one) for name, one in inner.items()}}
+        return json_item(inner)
     if kind == "L":
-        return {kind: [_json_value(one) for one in inner]}
-    return {kind: inner}
+        return [_json_value(one) for one in inner]
+    return inner
 
 
 def _base64(data: bytes) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.commands import Tried
+from dynamodb_outbox.core.eventsource.records import is_sequence_number
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.durable import write_whole
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointCorrupt", "CheckpointFile", "Position"]
 
 _FORMAT = 1
-_SEQUENCE_NUMBER = re.compile(r"[0-9]{1,40}")  # [BC] at most 40 characters; local engines have shorter ones
 
 
 class CheckpointCorrupt(OutboxError):
@@ -36,8 +35,8 @@ class CheckpointCorrupt(OutboxError):
         self.path = path
         self.reason = reason
         super().__init__(
-            f"{path} is no checkpoint ({reason}). Remove it to start again from the oldest record of the stream: "
-            "records that were processed are delivered again, and none is lost"
+            f"{path} is no checkpoint ({reason}). Remove it to start again, at TRIM_HORIZON, from the oldest record of "
+            "the stream: records that were processed are delivered again, and none is lost"
         )
 
 
@@ -145,22 +144,18 @@ def _read(entry: dict[str, Any]) -> Position | None:
     tried = entry.get("tried", [])
     latest = entry.get("latest", False)
     numbers = [number for number in (after, first) if number is not None]
-    if not isinstance(finished, bool) or not isinstance(latest, bool) or not all(map(_is_sequence_number, numbers)):
+    if not isinstance(finished, bool) or not isinstance(latest, bool) or not all(map(is_sequence_number, numbers)):
         return None
     if not isinstance(tried, list) or not all(map(_is_tried, tried)):
         return None
     return Position(after, finished, tuple(Tried(**one) for one in tried), latest, first)
 
 
-_TRIED = {"start": str, "end": str, "invocations": int, "retries": int, "lane": int}
+_TRIED = {"start": str, "end": str, "invocations": int, "retries": int, "lane": int, "lanes": int}
 
 
 def _is_tried(entry: Any) -> bool:
-    if not isinstance(entry, dict) or entry.keys() != _TRIED.keys():
+    if not isinstance(entry, dict) or entry.keys() | {"lanes"} != _TRIED.keys():  # older ones do not have it
         return False
-    typed = all(type(entry[name]) is kind for name, kind in _TRIED.items())
-    return typed and _is_sequence_number(entry["start"]) and _is_sequence_number(entry["end"])
-
-
-def _is_sequence_number(after: Any) -> bool:
-    return isinstance(after, str) and _SEQUENCE_NUMBER.fullmatch(after) is not None
+    typed = all(type(value) is _TRIED[name] for name, value in entry.items())
+    return typed and is_sequence_number(entry["start"]) and is_sequence_number(entry["end"])

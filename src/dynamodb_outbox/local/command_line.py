@@ -55,6 +55,9 @@ def run_until_stopped(options: argparse.Namespace, run: Callable[[StopFlag], Non
     """Run with SIGTERM and SIGINT asking to stop; return the exit status, with errors and warnings on stderr."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     if options.exit_with_parent:
+        if sys.stdin is None:
+            print("error: --exit-with-parent, and standard input is closed", file=sys.stderr)  # noqa: T201 -- as below
+            return 1
         end_with_parent(sys.stdin.fileno())
     try:
         with stop_on_signals(signal.SIGTERM, signal.SIGINT) as stop:

@@ -34,6 +34,7 @@ from dynamodb_outbox.core.eventsource.lineage import StartingPosition, childless
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.errors import StreamUnavailable
+from dynamodb_outbox.local.alone import alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
@@ -102,6 +103,7 @@ class EventSource:
     last_record_ms: int | None = None
     _shards: dict[str, _Shard] = field(default_factory=dict)
     _outage: bool = False
+    _trouble: StreamUnavailable | None = None
     _sign_ms: int = 0
     _listed_ms: int | None = None
     _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
@@ -127,7 +129,12 @@ class EventSource:
         self._say("stopped", last_record_ms=self.last_record_ms)
 
     def step(self) -> bool:
-        """Look at every readable shard once; return whether there was anything to do."""
+        """Look at every readable shard once; return whether there was anything to do.
+
+        Raises StreamUnavailable when a shard could not be read: after the others were, and after what is in hand was
+        tried.
+        """
+        self._trouble = None
         if self.ttl is not None and (count := self.ttl.sweep(self.clock.now_ms(), self.clock.monotonic_ms())):
             self._say("expired", items=count)
         if not self._shards:
@@ -139,6 +146,8 @@ class EventSource:
         if not self.stop.is_set():
             # Last, so that shards that are open are read though the shards cannot be listed.
             self._discover_when_due()
+        if self._trouble is not None:
+            raise self._trouble
         return busy
 
     def _discover_when_due(self) -> None:
@@ -177,7 +186,7 @@ class EventSource:
 
     def _visit(self, shard: _Shard) -> bool:
         now_ms = self.clock.now_ms()
-        page = shard.reader.read() if shard.machine.wants_records and not shard.exhausted else Page()
+        page = self._read(shard)
         if page.gap is not None:
             self._gap(shard.shard_id, page.gap.after)
         commands = shard.machine.read(self._taken(shard, page, now_ms), now_ms)
@@ -189,6 +198,15 @@ class EventSource:
             self._finish(shard)
             return True
         return bool(page.records) or invoked
+
+    def _read(self, shard: _Shard) -> Page:
+        if shard.exhausted or not shard.machine.wants_records:
+            return Page()
+        try:
+            return shard.reader.read()
+        except StreamUnavailable as error:
+            self._trouble = error
+            return Page()
 
     def _taken(self, shard: _Shard, page: Page, now_ms: int) -> list[StreamRecord]:
         """Return the records of a page as the machine reads them."""
@@ -330,7 +348,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
     tables = local_client("dynamodb", options.endpoint, account=options.account, region=options.region)
     streams = local_client("dynamodbstreams", options.endpoint, account=options.account, region=options.region)
     arn = stream_arn(tables, options.table)
-    with function_process(options) as function, Journal(options.log) as journal:
+    with alone_with(options.checkpoint), function_process(options) as function, Journal(options.log) as journal:
         EventSource(
             stream=DynamoDbStream(streams, arn),
             function=function,
@@ -339,7 +357,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
             config=config,
             start=StartingPosition(options.starting_position),
             on_failure=_failure_directory(options, arn),
-            ttl=_expired_items(options, tables),
+            ttl=_expired_items(options, tables, arn),
             poll_interval_ms=options.poll_interval_ms,
             journal=journal,
         ).run()
@@ -353,12 +371,12 @@ def _failure_directory(options: argparse.Namespace, arn: str) -> FailureDirector
     )
 
 
-def _expired_items(options: argparse.Namespace, tables: Any) -> ExpiredItems | None:
+def _expired_items(options: argparse.Namespace, tables: Any, arn: str) -> ExpiredItems | None:
     if options.ttl is None:
         return None
     attribute = options.ttl or ttl_attribute(tables, options.table)
     path = options.checkpoint.with_name(options.checkpoint.name + ".ttl")
-    return ExpiredItems(tables, options.table, attribute, path)
+    return ExpiredItems(tables, options.table, attribute, path, stream=arn)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,8 @@
 
 An item is deleted on condition that its TTL attribute is still what was read, so that one whose time was moved
 survives. Which deletions were ours is written down before they are made, in a file beside the checkpoint, and kept
-until the checkpoint is past their records: a record that is delivered again after a crash is marked again.
+until the checkpoint is past their records: a record that is delivered again after a crash is marked again. The file
+names its stream, since a table that was made again has other records under the same numbers.
 
 A REMOVE record is taken for ours when it has the key of such a deletion and, where the stream carries the old image,
 its TTL attribute. An ambiguity is left: somebody else's deletion of the same item just when the answer to ours is lost.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.adapters.streams import json_item
+from dynamodb_outbox.core.eventsource.records import is_sequence_number
 from dynamodb_outbox.core.eventsource.ttl import expired, ttl_delete
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS, TTL_OLDEST_S
 from dynamodb_outbox.errors import ConfigurationError, OutboxError
@@ -57,8 +59,16 @@ class TtlFileCorrupt(OutboxError):
 
 
 def ttl_attribute(client: Any, table: str) -> str:
-    """Return the TTL attribute of a table; `client` is a `dynamodb` client. Raises ConfigurationError if TTL is off."""
-    found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    """Return the TTL attribute of a table; `client` is a `dynamodb` client.
+
+    Raises ConfigurationError if TTL is off, or the table does not tell.
+    """
+    try:
+        found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    except TRANSPORT as error:
+        raise ConfigurationError(
+            f"The TTL attribute of {table} cannot be looked up ({said(error)}): name it."
+        ) from error
     if found.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
         raise ConfigurationError(f"TTL is not enabled on {table}: name the attribute, or enable it.")
     return str(found["AttributeName"])
@@ -79,13 +89,15 @@ class _Deletion:
 class ExpiredItems:
     """Deletes the expired items of `table` by their `attribute`, and marks what the stream says of it.
 
-    `client` is a `dynamodb` client, `path` where deletions are written down. Raises TtlFileCorrupt.
+    `client` is a `dynamodb` client, `path` where deletions are written down, those of the stream `stream` alone. Raises
+    TtlFileCorrupt.
     """
 
     client: Any
     table: str
     attribute: str
     path: Path
+    stream: str = ""
     sweep_every_ms: int = _SWEEP_EVERY_MS
     _deletions: list[_Deletion] = field(init=False)
     _swept_ms: int | None = None
@@ -93,7 +105,7 @@ class ExpiredItems:
     _outage: bool = False
 
     def __post_init__(self) -> None:
-        self._deletions = _read(self.path)
+        self._deletions = _read(self.path, self.stream)
 
     def sweep(self, now_ms: int, steady_ms: int) -> int:
         """Delete what has expired, unless that was done a moment ago; return how many items.
@@ -191,13 +203,26 @@ class ExpiredItems:
         return True
 
     def _save(self) -> None:
-        write_whole(self.path, json.dumps([asdict(one) for one in self._deletions]))
+        content = {"stream": self.stream, "deletions": [asdict(one) for one in self._deletions]}
+        write_whole(self.path, json.dumps(content))
 
 
-def _read(path: Path) -> list[_Deletion]:
+def _read(path: Path, stream: str) -> list[_Deletion]:
     try:
-        return [_Deletion(**one) for one in json.loads(path.read_text("utf-8"))]
+        content = json.loads(path.read_text("utf-8"))
+        if content["stream"] != stream:
+            return []
+        deletions = [_Deletion(**one) for one in content["deletions"]]
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise TtlFileCorrupt(path) from None
+    if not all(map(_is_whole, deletions)):
+        raise TtlFileCorrupt(path)
+    return deletions
+
+
+def _is_whole(deletion: _Deletion) -> bool:
+    typed = isinstance(deletion.keys, dict) and isinstance(deletion.expires, str) and type(deletion.at_ms) is int
+    read = isinstance(deletion.shard, str) and is_sequence_number(deletion.number)
+    return typed and (read or (deletion.shard, deletion.number) == (None, None))

@@ -87,7 +87,8 @@ class Tried:
     """A batch that was tried and is not done: its lane, its range of sequence numbers, and what was used up for it.
 
     It is what a machine would forget with its process: keep `ShardMachine.tried` with the checkpoint, and give both to
-    the next machine.
+    the next machine. `lanes` is how many the shard had: with another number of them the range holds other records, and
+    these counts are nobody's.
     """
 
     start: str
@@ -95,6 +96,7 @@ class Tried:
     invocations: int
     retries: int
     lane: int = 0
+    lanes: int = 1
 
     def covers(self, number: int) -> bool:
         """Whether a sequence number is in the range."""

@@ -6,12 +6,12 @@ number, true, false, null) or one operator: prefix, suffix, anything-but, exists
 takes a list of patterns.
 
 Three things surprise people [LDG]. DynamoDB's JSON carries numbers as text (`{"N": "5"}`), so `numeric` and number
-literals never match an attribute of type N: compare with the text. A number literal is compared as it is spelt: 300 is
-not 300.0; only `numeric` compares values. And `exists` looks at leaves: on a field that holds an object, `exists: true`
-never matches and `exists: false` always does.
+literals never match an attribute of type N: compare with the text. A number literal is compared as it is spelt: 300,
+300.0 and 3.0e2 are three; only `numeric` compares values. And `exists` looks at leaves: on a field that holds an
+object, `exists: true` never matches and `exists: false` always does.
 
-Operators that Lambda does not document are refused with their name and place, because a filter that never matches drops
-records in silence.
+Operators that Lambda does not document are refused with their name and place, and so is a field that is named twice,
+because a filter that never matches drops records in silence.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = ["NO_FILTERS", "Filters", "compile_filters"]
 _Rule = Callable[[Any], bool]
 _Matcher = Callable[[Any], bool]
 _ABSENT: Any = object()
+_DEEPEST = 100  # ours; attributes nest 32 levels [DDG], each of which is two in the record
 
 
 @dataclass(frozen=True)
@@ -62,26 +63,55 @@ def _read(number: int, text: str) -> _Matcher:
     if len(text) > FILTER_LENGTH:
         raise InvalidFilter(where, f"{len(text):,} characters; a pattern takes {FILTER_LENGTH:,}")
     try:
-        pattern = json.loads(text)
+        pattern = json.loads(
+            text, parse_int=_Number, parse_float=_Number, parse_constant=_no_number, object_pairs_hook=_object
+        )
     except ValueError as error:
         raise InvalidFilter(where, f"it is not JSON ({error})") from None
+    except RecursionError:
+        raise InvalidFilter(where, f"more than {_DEEPEST} levels deep") from None
     return _fields(pattern, where)
 
 
-def _fields(pattern: Any, path: str) -> _Matcher:
+class _Number(float):
+    """A number of a pattern, with its spelling."""
+
+    spelling: str
+
+    def __new__(cls, spelling: str) -> _Number:
+        number = super().__new__(cls, spelling)
+        number.spelling = spelling
+        return number
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    return made
+
+
+def _fields(pattern: Any, path: str, depth: int = 0) -> _Matcher:
+    if depth > _DEEPEST:
+        raise InvalidFilter(path.partition(".")[0], f"more than {_DEEPEST} levels deep")
     if not isinstance(pattern, dict):
         raise InvalidFilter(path, f"an object is wanted here, not {json.dumps(pattern)}")
-    matchers = [_field(name, inner, f"{path}.{name}") for name, inner in pattern.items()]
+    matchers = [_field(name, inner, f"{path}.{name}", depth) for name, inner in pattern.items()]
     return lambda value: _any_element(value, lambda one: all(matcher(one) for matcher in matchers))
 
 
-def _field(name: str, inner: Any, path: str) -> _Matcher:
+def _field(name: str, inner: Any, path: str, depth: int) -> _Matcher:
     if name == "$or":
         if not isinstance(inner, list) or not inner:
             raise InvalidFilter(path, "$or takes a list of patterns", "$or")
-        choices = [_fields(choice, f"{path}[{place}]") for place, choice in enumerate(inner)]
+        choices = [_fields(choice, f"{path}[{place}]", depth + 1) for place, choice in enumerate(inner)]
         return lambda value: any(choice(value) for choice in choices)
-    matcher = _fields(inner, path) if isinstance(inner, dict) else _leaf(inner, path)
+    matcher = _fields(inner, path, depth + 1) if isinstance(inner, dict) else _leaf(inner, path)
     return lambda value: matcher(value.get(name, _ABSENT) if isinstance(value, Mapping) else _ABSENT)
 
 
@@ -114,6 +144,8 @@ def _rule(rule: Any, path: str) -> _Rule:
 
 def _same(value: Any, literal: Any) -> bool:
     """Equality of JSON values as they are spelt: true is not 1, 1 is not 1.0, and text is never a number [LDG]."""
+    if isinstance(literal, _Number):
+        return _is_number(value) and json.dumps(value) == literal.spelling
     return type(value) is type(literal) and bool(value == literal)
 
 
@@ -173,7 +205,8 @@ def _numeric(argument: Any, path: str) -> _Rule:
     parts = argument if isinstance(argument, list) else []
     pairs = list(zip(parts[::2], parts[1::2], strict=False))
     well_formed = len(parts) == 2 * len(pairs) and 1 <= len(pairs) <= _MOST_COMPARISONS
-    if not well_formed or not all(_is_number(bound) and sign in _COMPARISONS for sign, bound in pairs):
+    known = all(isinstance(sign, str) and sign in _COMPARISONS and _is_number(bound) for sign, bound in pairs)
+    if not well_formed or not known:
         raise InvalidFilter(path, f'numeric takes ["=", 5] or [">", 0, "<=", 5], not {json.dumps(argument)}', "numeric")
     checks = [(_COMPARISONS[sign], bound) for sign, bound in pairs]
     return lambda value: _any_element(

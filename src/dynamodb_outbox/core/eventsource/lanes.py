@@ -50,7 +50,8 @@ class Lane:
     def __init__(self, config: MappingConfig, number: int = 0, tried: Iterable[Tried] = ()) -> None:
         self._config = config
         self._number = number
-        self._tried = deque(sorted((one for one in tried if one.lane == number), key=lambda one: int(one.start)))
+        mine = (one for one in tried if (one.lane, one.lanes) == (number, config.parallelization_factor))
+        self._tried = deque(sorted(mine, key=lambda one: int(one.start)))
         self._pending: deque[StreamRecord] = deque()
         self._pending_bytes = 0
         self._gathering_since = 0
@@ -81,9 +82,12 @@ class Lane:
         if self._in_flight is not None:
             batches.insert(0, (self._in_flight, 1))
         return tuple(
-            Tried(first.sequence_number, last.sequence_number, batch.invocations - running, batch.retries, self._number)
+            Tried(
+                *(batch.records[0].sequence_number, batch.records[-1].sequence_number),
+                *(batch.invocations - running, batch.retries),
+                *(self._number, self._config.parallelization_factor),
+            )
             for batch, running in batches
-            for first, last in [(batch.records[0], batch.records[-1])]
             if batch.invocations > running
         ) + tuple(self._tried)
 

@@ -30,7 +30,7 @@ class ShardMachine:
     """The state of one shard's processing.
 
     `checkpoint` is the sequence number that an earlier run reached, or None; `tried` what it had tried beyond that, as
-    its machine said, with the same parallelization factor.
+    its machine said. With another parallelization factor that is of no use, and the counts begin anew.
     """
 
     def __init__(self, config: MappingConfig, *, checkpoint: str | None = None, tried: Iterable[Tried] = ()) -> None:

@@ -37,7 +37,7 @@ def failure_metadata(
     """Return the document for an SQS or SNS destination. `request_id` names the invocation.
 
     `now_ms` is wall-clock time. `responseContext` is left out when no invocation ended (records that grew too old
-    before the first), and its `functionError` when the function returned, and reported the failures itself.
+    before the first); its `functionError` is None when the function returned, and reported the failures itself.
     """
     document: dict[str, Any] = {
         "requestContext": {
@@ -48,9 +48,11 @@ def failure_metadata(
         }
     }
     if discard.response is not None:
-        document["responseContext"] = {"statusCode": _STATUS, "executedVersion": _EXECUTED_VERSION}
-        if discard.response.function_error is not None:
-            document["responseContext"]["functionError"] = discard.response.function_error
+        document["responseContext"] = {
+            "statusCode": _STATUS,
+            "executedVersion": _EXECUTED_VERSION,
+            "functionError": discard.response.function_error,
+        }
     return document | {
         "version": _VERSION,
         "timestamp": _text(now_ms, "milliseconds"),

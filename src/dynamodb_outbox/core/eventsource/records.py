@@ -7,15 +7,19 @@ everywhere; the text is kept, because that is what AWS wants back.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dynamodb_outbox.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["StreamRecord", "stream_record"]
+__all__ = ["StreamRecord", "is_sequence_number", "stream_record"]
+
+_SEQUENCE_NUMBER = re.compile(r"[0-9]{1,40}")  # [BC] 21 to 40 characters; local engines have shorter ones
+_END_S = 253_402_300_800  # of the year 9999: what is later cannot be written as a date
 
 _TEXT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
@@ -35,6 +39,11 @@ class StreamRecord:
     body: Mapping[str, Any]
 
 
+def is_sequence_number(value: Any) -> TypeGuard[str]:
+    """Whether a value is text that a sequence number can be."""
+    return isinstance(value, str) and _SEQUENCE_NUMBER.fullmatch(value) is not None
+
+
 def stream_record(body: Mapping[str, Any]) -> StreamRecord:
     """Read what the event source needs from a record in Lambda's JSON form.
 
@@ -45,10 +54,10 @@ def stream_record(body: Mapping[str, Any]) -> StreamRecord:
     if not isinstance(change, dict):
         raise InvalidRecord(where, "it has no 'dynamodb' part, so it is no DynamoDB stream record")
     text = change.get("SequenceNumber")
-    if not isinstance(text, str) or not text.isdecimal():
-        raise InvalidRecord(where, f"its SequenceNumber is {text!r}, not a decimal string")
+    if not is_sequence_number(text):
+        raise InvalidRecord(where, f"its SequenceNumber is {text!r}, not a decimal string of at most 40 digits")
     created = change.get("ApproximateCreationDateTime")
-    if not isinstance(created, (int, float)):
+    if isinstance(created, bool) or not isinstance(created, (int, float)) or not 0 <= created < _END_S:
         raise InvalidRecord(where, f"its ApproximateCreationDateTime is {created!r}, not a number of epoch seconds")
-    size = len(_TEXT.encode(body).encode())
+    size = len(_TEXT.encode(body).encode(errors="surrogatepass"))
     return StreamRecord(text, int(text), int(created * 1000), size, body)

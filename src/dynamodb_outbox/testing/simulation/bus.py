@@ -1,8 +1,9 @@
 """A simulated event bus behind a boto3 client of "events": PutEvents, by EventBridge's rules for its entries.
 
 An entry is accepted, or refused in the answer with a code; when no entry of a request is valid the whole request fails
-[EBG]. An event whose data says `"poison": true` is one that the bus can never accept. Entries for another bus's name
-are answered as accepted, and are gone: so does EventBridge with a bus that does not exist [EBG].
+[EBG]. An event whose data says `"poison": true` is one that a bus can never accept, unless it takes everything. Entries
+for another bus's name are answered as accepted, and are gone: so does EventBridge with a bus that does not exist [EBG],
+also with this one while the fault `target_vanishes` lasts.
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ _NAMES = frozenset(("Detail", "DetailType", "EventBusName", "Resources", "Source
 
 
 class Bus:
-    """The bus `name` of a destination. What it does is noted in the ledger under the destination."""
+    """The bus `name` of a destination. What it does is noted in the ledger under the destination.
 
-    def __init__(self, network: Network, destination: str, name: str = "") -> None:
+    `refuses_poison`: whether poison is poison here; another bus may take what this one does not.
+    """
+
+    def __init__(self, network: Network, destination: str, name: str = "", *, refuses_poison: bool = True) -> None:
         self.destination = destination
         self.name = name or destination
+        self._poison = POISON if refuses_poison else None
         self._network = network
         self._events = 0
 
@@ -50,7 +55,7 @@ class Bus:
     def put(self, entries: Sequence[Mapping[str, Any]], invocation: int) -> dict[str, Any]:
         """Act on a request that has arrived, and return the answer. Raises ClientError."""
         _check_request(entries)
-        looked_at = [_Entry(entry) for entry in entries]
+        looked_at = [_Entry(entry, self._poison) for entry in entries]
         invalid = [entry for entry in looked_at if entry.code]
         if len(invalid) == len(looked_at) or (
             invalid
@@ -59,12 +64,13 @@ class Bus:
             for entry in invalid:
                 self._note(Rejected, invocation, entry.event_id, entry.code)
             raise client_error(_OPERATION, "ValidationException", f"{invalid[0].code}: the request was not valid")
-        results = [self._result(entry, invocation) for entry in looked_at]
+        gone = self._network.faults.take("target_vanishes", self.destination, invocation=invocation) is not None
+        results = [self._result(entry, invocation, gone=gone) for entry in looked_at]
         if self._network.faults.take("entry_malformed_answer", self.destination, invocation=invocation) is not None:
             results.pop()
         return {"FailedEntryCount": sum("ErrorCode" in result for result in results), "Entries": results}
 
-    def _result(self, entry: _Entry, invocation: int) -> dict[str, str]:
+    def _result(self, entry: _Entry, invocation: int, *, gone: bool) -> dict[str, str]:
         code = entry.code
         if not code:
             fault = self._network.faults.first(_ENTRY_FAULTS, self.destination, invocation=invocation)
@@ -73,7 +79,7 @@ class Bus:
             self._note(Rejected, invocation, entry.event_id, code)
             return {"ErrorCode": code, "ErrorMessage": "refused by the simulated bus"}
         self._events += 1
-        if entry.bus == self.name:
+        if entry.bus == self.name and not gone:
             self._note(Accepted, invocation, entry.event_id, entry.text)
         return {"EventId": f"{self.destination}-{self._events}"}
 
@@ -106,15 +112,15 @@ _TEXT = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False)
 class _Entry:
     """An entry as the bus sees it: what is wrong with it (`code`), whose event it is, and what it says."""
 
-    def __init__(self, entry: Mapping[str, Any]) -> None:
+    def __init__(self, entry: Mapping[str, Any], poison: str | None) -> None:
         self.bus = str(entry.get("EventBusName", "default")).rpartition("/")[2]
         self.text = _TEXT.encode(entry)
         detail = _object(entry.get("Detail"))
         self.event_id = "" if detail is None else str(detail.get("id", ""))
-        self.code = _fault(entry, detail)
+        self.code = _fault(entry, detail, poison)
 
 
-def _fault(entry: Mapping[str, Any], detail: Mapping[str, Any] | None) -> str:
+def _fault(entry: Mapping[str, Any], detail: Mapping[str, Any] | None, poison: str | None) -> str:
     kind, source = entry.get("DetailType"), entry.get("Source")
     if not isinstance(kind, str) or not 0 < len(kind) <= EVENT_TYPE_LENGTH:
         return "InvalidArgument"
@@ -123,7 +129,7 @@ def _fault(entry: Mapping[str, Any], detail: Mapping[str, Any] | None) -> str:
     if detail is None:
         return "MalformedDetail"
     data = detail.get("data", detail)
-    return "MalformedDetail" if isinstance(data, dict) and data.get(POISON) is True else ""
+    return "MalformedDetail" if poison and isinstance(data, dict) and data.get(poison) is True else ""
 
 
 def _object(detail: Any) -> dict[str, Any] | None:

@@ -22,7 +22,9 @@ __all__ = [
     "Ended",
     "Fact",
     "Faulted",
+    "Gap",
     "Heard",
+    "Intended",
     "Invoked",
     "Ledger",
     "Moved",
@@ -30,6 +32,7 @@ __all__ = [
     "RecordKey",
     "Rejected",
     "Sent",
+    "Started",
     "Told",
     "Trimmed",
     "Written",
@@ -46,22 +49,46 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Intended(Fact):
+    """A writer is about to put a change into a transaction, its `attempt`-th for this change.
+
+    `items` are the items to be changed; there is one event for each of `keys`, and its data say which (`mark_of`).
+    """
+
+    writer: str
+    change: str
+    attempt: int
+    keys: tuple[str, ...]
+    items: frozenset[RecordKey]
+
+
+@dataclass(frozen=True)
 class Committed(Fact):
-    """A transaction was committed: the change `change` (the writer's name for it), and the events of its records."""
+    """A transaction was committed: the change `change` (the writer's name for it), and the events of its records.
+
+    `items` are the other items that it wrote, guards of commands apart; `attempt` is that of its `Intended`.
+    """
 
     tx: str
     writer: str
     change: str
     records: tuple[tuple[RecordKey, tuple[Event, ...]], ...]
+    items: frozenset[RecordKey] = frozenset()
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
 class Told(Fact):
-    """What a writer was told about its change: "committed", "failed", "unknown", or "died" when it did not live to."""
+    """What a writer was told about its change: "committed", "failed", "unknown", or "died" when it did not live to.
+
+    `attempt` is that of its `Intended`; `events` are the ids in its receipt, in the order of emit.
+    """
 
     writer: str
     change: str
     outcome: str
+    attempt: int = 1
+    events: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,11 +181,12 @@ class Moved(Fact):
 
 @dataclass(frozen=True)
 class Answered(Fact):
-    """A function returned."""
+    """A function returned. The event source reads from it that `failed` are, or that all are: `whole` says why then."""
 
     invocation: int
     answer: str
     failed: tuple[str, ...]
+    whole: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,6 +203,14 @@ class Ended(Fact):
 
     invocation: int
     how: str
+
+
+@dataclass(frozen=True)
+class Started(Fact):
+    """The event source of a destination begins to read at LATEST: it passes over this much of these shards."""
+
+    destination: str
+    passed: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -197,12 +233,30 @@ class Discarded(Fact):
 
 
 @dataclass(frozen=True)
+class Gap(Fact):
+    """The event source lost what was trimmed of a shard, unread: after a number (None: from the start on), up to now.
+
+    Not read is also what was read by a process of it that died before the checkpoint.
+    """
+
+    destination: str
+    shard: str
+    after: str | None
+
+
+@dataclass(frozen=True)
 class Faulted(Fact):
-    """A fault was made: its `kind` (faults.py has them all), where, and in which invocation (0: in none)."""
+    """A fault was made: its `kind` (faults.py has them all), where, and in which invocation (0: in none).
+
+    What it met, where that is known: the number of a call, the name of a process, a shard.
+    """
 
     kind: str
     where: str
     invocation: int = 0
+    call: int = 0
+    process: str = ""
+    shard: str = ""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dynamodb_outbox.testing.simulation.facts import Faulted
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import Ledger
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["FAULTS", "LASTING", "PARTS", "FaultPlan", "Faults", "PlannedFault"]
+__all__ = ["FAULTS", "LASTING", "PARTS", "UNSEEN", "USUAL", "FaultPlan", "Faults", "Met", "PlannedFault"]
 
 PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -31,10 +31,15 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "throttled_request": "The bus refuses a whole request with ThrottlingException.",
             "reset_before": "A request does not reach the bus: a reset, or silence when the fault has an amount.",
             "reset_after": "The answer of the bus is lost: a reset, or silence when the fault has an amount.",
-            "slow": "A request takes `amount_ms` longer; the bus may act on it after its caller has given up.",
-            "outage": "The bus cannot be reached for a while: connections are refused, or time out.",
-            "missing_target": "For a while there is no such bus (ResourceNotFoundException for each request).",
+            "missing_target": "For a while a target that says so is missing (ResourceNotFoundException each time).",
             "access_denied": "For a while the bus refuses the caller (AccessDeniedException for each request).",
+        },
+        "target": {
+            "target_vanishes": "For a while there is no such bus: EventBridge answers 200, and the events are gone.",
+        },
+        "network": {
+            "slow": "A call takes `amount_ms` longer; a bus or the table may act on it after its caller has given up.",
+            "outage": "A bus, the table, or all of them cannot be reached for a while: refused, or a time-out.",
         },
         "table": {
             "settle_throttled": "The table throttles a settle, or one statement of it.",
@@ -52,6 +57,7 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "source": {
             "source_restart": "The event source dies between an answer and its checkpoint, and starts again from that.",
+            "source_killed": "The event source dies, whatever is under way, and starts again from its checkpoint.",
             "redelivered": "The event source hands a batch over again that was done.",
             "iterator_expired": "An iterator of the event source expires.",
         },
@@ -82,8 +88,14 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 FAULTS: Mapping[str, str] = MappingProxyType({kind: words for part in PARTS.values() for kind, words in part.items()})
 """All kinds of faults, with a sentence each."""
 
-LASTING = frozenset(("outage", "missing_target", "access_denied"))
+LASTING = frozenset(("outage", "missing_target", "access_denied", "target_vanishes"))
 """Kinds that are in force from `at_ms` for `amount_ms` and strike every time."""
+
+UNSEEN = frozenset(PARTS["target"])
+"""Kinds of which no answer tells, so that a relay finds them out beforehand or not at all; off unless asked for."""
+
+USUAL = frozenset(FAULTS) - UNSEEN
+"""All other kinds."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +135,17 @@ class FaultPlan:
         return tuple(sorted(chosen, key=lambda fault: fault.at_ms))
 
 
+class Met(NamedTuple):
+    """What a fault meets, as far as that is known; see `Faulted`."""
+
+    call: int = 0
+    process: str = ""
+    shard: str = ""
+
+
+NOTHING = Met()
+
+
 class Faults:
     """What is left of a plan in a run, and a note in the ledger of each fault that strikes."""
 
@@ -136,9 +159,12 @@ class Faults:
             self._left.setdefault(fault.kind, []).append([number, fault.times])
 
     def take(
-        self, kind: str, where: str = "", *, invocation: int = 0, boundary: int | None = None
+        self, kind: str, where: str = "", *, invocation: int = 0, boundary: int | None = None, met: Met = NOTHING
     ) -> PlannedFault | None:
-        """Return the fault of a kind that strikes here and now, noted, or None. With `boundary`, from its nth on."""
+        """Return the fault of a kind that strikes here and now, noted with what it `met`, or None.
+
+        With `boundary`, from its nth on.
+        """
         left = self._left.get(kind)
         if not left:
             return None
@@ -158,7 +184,7 @@ class Faults:
                 one[1] -= 1
                 if not one[1]:
                     left.remove(one)
-            self.note(kind, where, invocation=invocation)
+            self.note(kind, where, invocation=invocation, met=met)
             return fault
         return None
 
@@ -169,6 +195,6 @@ class Faults:
                 return fault
         return None
 
-    def note(self, kind: str, where: str = "", *, invocation: int = 0) -> None:
+    def note(self, kind: str, where: str = "", *, invocation: int = 0, met: Met = NOTHING) -> None:
         """Note a fault that was made at its time, without `take`."""
-        self._ledger.note(Faulted(self._kernel.now_ms, kind, where, invocation))
+        self._ledger.note(Faulted(self._kernel.now_ms, kind, where, invocation, *met))

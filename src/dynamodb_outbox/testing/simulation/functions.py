@@ -11,8 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded, Throttled
+from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded, Throttled, reported_failures
 from dynamodb_outbox.testing.simulation.facts import Answered, Ended, Invoked, Raised
+from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Process
 
@@ -109,13 +110,15 @@ class Function:
         `shard` and `lane` say, in the ledger, where the batch comes from.
         """
         self._kernel.here()
-        if self._network.faults.take("invoke_throttled", self.destination) is not None:
+        if self._network.faults.take("invoke_throttled", self.destination, met=Met(shard=shard)) is not None:
             self._kernel.sleep(_PASSING_MS[1])
             return Throttled()
         number = self._network.ledger.new_invocation()
         self._kernel.sleep(self._chance.whole(*_PASSING_MS, number, "there"))
         instance = self._instance(number)
-        invocation = _Invocation(self._network, instance, number, self._kernel.now_ms + self.timeout_ms, self._over)
+        batch = tuple(record.sequence_number for record in records)
+        until_ms = self._kernel.now_ms + self.timeout_ms
+        invocation = _Invocation(self._network, instance, number, until_ms, self._over, batch=batch)
         self._note_invoked(invocation, records, shard, lane)
         text = _EVENT.encode({"Records": [record.body for record in records]})
         instance.process.spawn(str(number), lambda: invocation.run(self._make_handler, text, self._context(invocation)))
@@ -159,7 +162,7 @@ class Function:
                 shard,
                 lane,
                 invocation.instance.process.name,
-                tuple(record.sequence_number for record in records),
+                invocation.batch,
                 frozenset((str(key[pk]["S"]), str(key[sk]["S"])) for key in keys),
                 invocation.until_ms,
             )
@@ -188,9 +191,12 @@ class _Invocation:
         number: int,
         until_ms: int,
         over: Callable[[_Instance], None],
+        *,
+        batch: tuple[str, ...],
     ) -> None:
         self.instance = instance
         self.number = number
+        self.batch = batch
         self.until_ms = until_ms
         self.answers: Mailbox[Answer] = Mailbox(network.kernel)
         self._network = network
@@ -222,7 +228,10 @@ class _Invocation:
             self._raised("Runtime.MarshalError", f"the answer is not JSON: {error}")
             return
         payload = json.loads(text)
-        self._end(Answered(self._network.kernel.now_ms, self.number, text, _named(payload)), Responded(payload))
+        said = reported_failures(payload, self.batch)
+        failed = tuple(number for number in self.batch if number in said.failed)
+        answered = Answered(self._network.kernel.now_ms, self.number, text, failed, said.whole)
+        self._end(answered, Responded(payload))
 
     def time_out(self) -> None:
         """End the invocation, and its process, unless it has ended."""
@@ -247,11 +256,3 @@ class _Invocation:
             self.instance.process.kill()
         self._over(self.instance)
         self.answers.put(answer)
-
-
-def _named(payload: Any) -> tuple[str, ...]:
-    """Return the identifiers that an answer calls failed, whatever else it is."""
-    entries = payload.get("batchItemFailures") if isinstance(payload, dict) else None
-    if not isinstance(entries, list):
-        return ()
-    return tuple(str(entry.get("itemIdentifier")) for entry in entries if isinstance(entry, dict))

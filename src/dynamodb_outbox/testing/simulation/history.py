@@ -7,8 +7,9 @@ time is kept, because the promises are about the first time.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
@@ -17,8 +18,12 @@ from dynamodb_outbox.testing.simulation.facts import (
     Discarded,
     Ended,
     Faulted,
+    Gap,
+    Intended,
     Invoked,
     Moved,
+    Rejected,
+    Started,
     Trimmed,
     Written,
 )
@@ -28,7 +33,13 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
 
-__all__ = ["Born", "History", "Place", "Terms", "history"]
+__all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
+
+CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
+"""Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
+
+Mark = tuple[str, int]
+"""What the data of an event say of it: the change, and which of its events it is."""
 
 Place = tuple[str, str]
 """A shard and a sequence number in it."""
@@ -59,6 +70,16 @@ class Born:
     record: RecordKey
     position: int
     at_ms: int
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Park:
+    """The first time that a record is stored as parked because of an event; `destination` is None where nobody says."""
+
+    index: int
+    destination: str | None
+    event: Born
 
 
 @dataclass
@@ -72,12 +93,18 @@ class History:
     keys: dict[str, list[Born]] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, event) -> index of the first acceptance."""
-    parked: dict[str, int] = field(default_factory=dict)
-    """event -> index of the first time that its record was stored as parked because of it."""
+    refused: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(destination, event) -> index of the first time that it was refused for what it says."""
+    parks: dict[str, Park] = field(default_factory=dict)
+    """event -> the first time that its record was stored as parked because of it."""
+    intended: dict[tuple[str, int], int] = field(default_factory=dict)
+    """(change, attempt) -> index of what was to be written."""
     places: dict[RecordKey, Place] = field(default_factory=dict)
     """record -> where the stream has its INSERT."""
     inserts: dict[str, list[tuple[int, RecordKey]]] = field(default_factory=dict)
     """shard -> the records that it carries, by number."""
+    written: dict[str, list[str]] = field(default_factory=dict)
+    """shard -> all numbers in it, in order."""
     invoked: dict[int, Invoked] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     faulted: dict[int, set[str]] = field(default_factory=dict)
@@ -85,29 +112,50 @@ class History:
     given_up: dict[tuple[str, Place], int] = field(default_factory=dict)
     """(destination, place) -> index at which the event source gave the stream record up."""
     trimmed: dict[Place, int] = field(default_factory=dict)
+    missed: dict[tuple[str, Place], int] = field(default_factory=dict)
+    """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """What `done_at` found; it is asked for again and again."""
 
+    def parked_at(self, destination: str, one: Born) -> int | None:
+        """Return the index at which an event was parked for a destination: by it, or by another when it refused it."""
+        park = self.parks.get(one.event_id)
+        if park is None or park.destination in (None, destination):
+            return None if park is None else park.index
+        refused = self.refused.get((destination, one.event_id))
+        return None if refused is None else max(park.index, refused)
+
+    def taken_at(self, destination: str, one: Born) -> int | None:
+        """Return the index at which an event was accepted by a destination or parked for it, whichever was first."""
+        return _first(self.accepted.get((destination, one.event_id)), self.parked_at(destination, one))
+
     def done_at(self, destination: str, one: Born) -> int | None:
-        """Return the index at which an event was done for a destination: accepted, parked, given up or trimmed."""
+        """Return the index at which an event was done for a destination: accepted, parked, given up or never read."""
         asked = destination, one.event_id
         if asked not in self._done:
-            self._done[asked] = min(self._ends(destination, one), default=None)
+            place = self.places.get(one.record)
+            found = [self.taken_at(destination, one)]
+            if place is not None:
+                found += [self.given_up.get((destination, place)), self.missed.get((destination, place))]
+            self._done[asked] = _first(*found)
         return self._done[asked]
-
-    def _ends(self, destination: str, one: Born) -> list[int]:
-        place = self.places.get(one.record)
-        found = [self.accepted.get((destination, one.event_id)), self.parked.get(one.event_id)]
-        if place is not None:
-            found += [self.given_up.get((destination, place)), self.trimmed.get(place)]
-        return [index for index in found if index is not None]
 
     def name(self, event_id: str) -> str:
         """Return an event's short name; the id itself of one that nobody committed."""
         one = self.born.get(event_id)
         return event_id if one is None else one.name
+
+
+def _first(*indexes: int | None) -> int | None:
+    return min((index for index in indexes if index is not None), default=None)
+
+
+def mark_of(data: Any) -> Mark | None:
+    """Return the mark in the data of an event; None when there is none."""
+    change, n = (data.get("change"), data.get("n")) if isinstance(data, dict) else (None, None)
+    return (change, n) if isinstance(change, str) and type(n) is int else None
 
 
 def history(facts: Sequence[Fact], terms: Terms) -> History:
@@ -120,12 +168,17 @@ def history(facts: Sequence[Fact], terms: Terms) -> History:
     return found
 
 
+def _intended(found: History, index: int, fact: Intended) -> None:
+    found.intended.setdefault((fact.change, fact.attempt), index)
+
+
 def _committed(found: History, index: int, fact: Committed) -> None:
     for record, events in fact.records:
         for position, event in enumerate(events):
-            of_key = found.keys.setdefault(event.key or record[0], [])
             key = event.key or record[0]
-            one = Born(index, event.id, key, f"{key}.{len(of_key) + 1}", record, position, fact.at_ms)
+            of_key = found.keys.setdefault(key, [])
+            name, mark = f"{key}.{len(of_key) + 1}", mark_of(json.loads(event.payload))
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
@@ -135,14 +188,21 @@ def _accepted(found: History, index: int, fact: Accepted) -> None:
     found.accepted.setdefault((fact.destination, fact.event_id), index)
 
 
+def _rejected(found: History, index: int, fact: Rejected) -> None:
+    if fact.code in CONTENT:
+        found.refused.setdefault((fact.destination, fact.event_id), index)
+
+
 def _moved(found: History, index: int, fact: Moved) -> None:
     if fact.state == "parked":
+        invoked = found.invoked.get(fact.invocation)
         for one in found.records.get(fact.record, ()):
             if fact.events is None or str(one.position) in fact.events:
-                found.parked.setdefault(one.event_id, index)
+                found.parks.setdefault(one.event_id, Park(index, None if invoked is None else invoked.destination, one))
 
 
 def _written(found: History, _: int, fact: Written) -> None:
+    found.written.setdefault(fact.shard, []).append(fact.number)
     if fact.kind == "INSERT" and fact.item in found.records and fact.item not in found.places:
         found.places[fact.item] = (fact.shard, fact.number)
         found.inserts.setdefault(fact.shard, []).append((int(fact.number), fact.item))
@@ -170,6 +230,20 @@ def _trimmed(found: History, index: int, fact: Trimmed) -> None:
         found.trimmed.setdefault((fact.shard, number), index)
 
 
+def _started(found: History, index: int, fact: Started) -> None:
+    for shard, last in fact.passed:
+        for number in found.written.get(shard, ()):
+            if int(number) <= int(last):
+                found.missed.setdefault((fact.destination, (shard, number)), index)
+
+
+def _gap(found: History, index: int, fact: Gap) -> None:
+    after = -1 if fact.after is None else int(fact.after)
+    for shard, number in found.trimmed:
+        if shard == fact.shard and int(number) > after:
+            found.missed.setdefault((fact.destination, (shard, number)), index)
+
+
 def _checkpointed(found: History, _: int, fact: Checkpointed) -> None:
     where = (fact.destination, fact.shard)
     found.checkpoints[where] = max(int(fact.number), found.checkpoints.get(where, -1))
@@ -182,8 +256,12 @@ _READERS: dict[type, Callable[..., None]] = {
     Discarded: _discarded,
     Ended: _ended,
     Faulted: _faulted,
+    Gap: _gap,
+    Intended: _intended,
     Invoked: _invoked,
     Moved: _moved,
+    Rejected: _rejected,
+    Started: _started,
     Trimmed: _trimmed,
     Written: _written,
 }

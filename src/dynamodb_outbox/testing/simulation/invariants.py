@@ -7,6 +7,7 @@ about what somebody was told. The names are stable: tests and reports go by them
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,19 +16,23 @@ from dynamodb_outbox.testing.simulation.facts import (
     Answered,
     Checkpointed,
     Committed,
+    Faulted,
     Heard,
+    Intended,
+    Invoked,
     Moved,
     Raised,
+    Rejected,
     Sent,
     Told,
 )
-from dynamodb_outbox.testing.simulation.history import history
+from dynamodb_outbox.testing.simulation.history import history, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dynamodb_outbox.testing.simulation.facts import Fact
-    from dynamodb_outbox.testing.simulation.history import Born, History, Terms
+    from dynamodb_outbox.testing.simulation.history import Born, History, Mark, Terms
 
 __all__ = ["INVARIANTS", "Violation", "check"]
 
@@ -43,6 +48,12 @@ class Violation:
     words: str
     facts: tuple[Fact, ...]
 
+
+CRASHES = frozenset(("crash",))
+"""Faults of which a process dies."""
+
+_REST_MS = 600_000
+"""After the last news (a commit, a fault) everything has come to rest: longer than all pauses together."""
 
 _SHOWN = 6
 """Facts that show an event which was not done: more would hide the last ones."""
@@ -64,20 +75,47 @@ def no_phantoms(of: History) -> Iterator[_Found]:
             yield f"{destination} accepted {one.name} before it was committed", (index, one.index)
 
 
+def committed_as_intended(of: History) -> Iterator[_Found]:
+    """P1. A transaction that was committed holds what its writer put into it: all changes, all events, in order."""
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Committed):
+            continue
+        at = of.intended.get((fact.change, fact.attempt))
+        meant = None if at is None else of.facts[at]
+        if at is None or not isinstance(meant, Intended):
+            yield f"{fact.change} was committed, and nobody had asked for it", (index,)
+        elif fact.items != meant.items:
+            amiss = "/".join(min(fact.items ^ meant.items))
+            what = "with a change nobody asked for" if fact.items - meant.items else "without a change asked for"
+            yield f"{fact.change} was committed {what}, of the item {amiss}", (at, index)
+        elif _marks(of, fact) != _marks_meant(meant):
+            carried = sum(len(events) for _, events in fact.records)
+            words = f"{fact.change} was committed with {carried} events that are not the {len(meant.keys)} it was given"
+            yield words, (at, index)
+
+
 def writers_know_the_truth(of: History) -> Iterator[_Found]:
-    """P1. What a writer was told is true: "committed" is in the table, and "failed" never comes to be."""
+    """P1. What a writer was told is true: "committed" is in the table, with these ids, and "failed" never comes to be.
+
+    Failed is said of one attempt; what an earlier one comes to after it was begun, nobody could have known.
+    """
     committed: dict[str, int] = {}
     for index, fact in enumerate(of.facts):
         if isinstance(fact, Committed):
             committed.setdefault(fact.change, index)
     for index, fact in enumerate(of.facts):
+        at = committed.get(fact.change) if isinstance(fact, Told) else None
+        done = None if at is None else of.facts[at]
         if not isinstance(fact, Told):
             continue
-        at = committed.get(fact.change)
         if fact.outcome == "committed" and (at is None or at > index):
             yield f"{fact.writer} was told that {fact.change} is committed, and it is not", (index,)
-        if fact.outcome == "failed" and at is not None:
-            yield f"{fact.writer} was told that {fact.change} failed, and it is committed", (at, index)
+        elif fact.outcome == "committed" and isinstance(done, Committed) and fact.events != _ids(of, done):
+            yield f"{fact.writer} was given other ids for the events of {fact.change} than they have", (at or 0, index)
+        elif fact.outcome == "failed" and isinstance(done, Committed) and at is not None:
+            begun = of.intended.get((fact.change, fact.attempt), index)
+            if done.attempt == fact.attempt or at < begun:
+                yield f"{fact.writer} was told that {fact.change} failed, and it is committed", (at, index)
 
 
 def commands_commit_once(of: History) -> Iterator[_Found]:
@@ -94,8 +132,8 @@ def commands_commit_once(of: History) -> Iterator[_Found]:
 def nothing_is_lost(of: History) -> Iterator[_Found]:
     """P2. What was committed is accepted by every destination, parked, or given up to the on-failure destination.
 
-    Lost is what will not be delivered again: it is behind the checkpoint, or was never in the stream. A trimmed record
-    is none of these: a stream that is not read for a day is a gap, which the source reports.
+    Lost is what will not be delivered again: it is behind the checkpoint, or was never in the stream. What was trimmed
+    unread is not, where the source has a gap; what it had read before is.
     """
     for destination, one in _left(of):
         place = of.places.get(one.record)
@@ -107,12 +145,21 @@ def nothing_is_lost(of: History) -> Iterator[_Found]:
 
 
 def everything_ends(of: History) -> Iterator[_Found]:
-    """P2. Once faults have stopped, everything is accepted or parked; nothing is delivered again and again."""
+    """P2. Once faults have stopped, everything is accepted or parked, and nothing is delivered again and again."""
     for destination, one in _left(of):
         place = of.places.get(one.record)
         if place is not None and not _is_passed(of, destination, place):
             shown = _invocations_with(of, destination, one)
             yield f"{one.name} is stuck: long after the last fault {destination} has not accepted it", shown
+    for destination in of.terms.destinations:
+        for shard, numbers in of.written.items():
+            left = _undrained(of, destination, shard, numbers)
+            if left is not None:
+                yield f"{left} of {shard} is before the checkpoint of {destination}, long after the last fault", ()
+    news_ms = max((fact.at_ms for fact in of.facts if isinstance(fact, (Committed, Faulted))), default=0)
+    for index, fact in enumerate(of.facts):
+        if isinstance(fact, Invoked) and fact.at_ms > news_ms + _REST_MS:
+            yield f"{fact.destination} is invoked again and again, long after the last fault", (index,)
 
 
 def checkpoint_follows_done(of: History) -> Iterator[_Found]:
@@ -147,6 +194,14 @@ def one_id_one_entry(of: History) -> Iterator[_Found]:
                 yield f"{of.name(fact.event_id)} was published in two forms", (at, index)
 
 
+def entries_carry_their_event(of: History) -> Iterator[_Found]:
+    """P3. What a bus accepted has the data of the event whose id it has."""
+    for (destination, event_id), index in of.accepted.items():
+        fact, one = of.facts[index], of.born.get(event_id)
+        if one is not None and isinstance(fact, Accepted) and _mark_in(fact.entry) != one.mark:
+            yield f"{destination} accepted {one.name} with other data than it was given", (one.index, index)
+
+
 def order_per_key(of: History) -> Iterator[_Found]:
     """P4. Of the events of one key, each is first accepted after those before it; parked ones are left out."""
     if of.terms.ordered_keys:
@@ -165,15 +220,32 @@ def order_in_record(of: History) -> Iterator[_Found]:
 
 
 def settled_after_accepted(of: History) -> Iterator[_Found]:
-    """Demand that a record is published in the table only when all of its events were accepted, or parked."""
+    """Demand that a record is published in the table only when all of its events were accepted, or parked.
+
+    Given up, or trimmed, is neither: nobody has got it.
+    """
     for index, fact in enumerate(of.facts):
         if not isinstance(fact, Moved) or fact.state != "published":
             continue
         invocation = of.invoked.get(fact.invocation)
         for one in of.records.get(fact.record, ()) if invocation is not None else ():
-            done = of.done_at(invocation.destination, one) if invocation is not None else None
+            done = of.taken_at(invocation.destination, one) if invocation is not None else None
             if done is None or done > index:
                 yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
+
+
+def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
+    """Demand that an event is parked only when its bus refused it for what it says: nothing else lasts for ever."""
+    for park in of.parks.values():
+        one = park.event
+        by = of.terms.destinations if park.destination is None else (park.destination,)
+        if not any(of.refused.get((name, one.event_id), park.index) < park.index for name in by):
+            shown = [
+                place
+                for place, fact in enumerate(of.facts[: park.index])
+                if isinstance(fact, (Rejected, Accepted)) and fact.event_id == one.event_id
+            ]
+            yield f"{one.name} was parked, and no bus had refused it for good", (one.index, *shown[-3:], park.index)
 
 
 def published_from_inserts(of: History) -> Iterator[_Found]:
@@ -201,14 +273,10 @@ def answers_after_partial_failure(of: History) -> Iterator[_Found]:
 def answers_name_the_batch(of: History) -> Iterator[_Found]:
     """Demand that an answer names sequence numbers of its batch; anything else is a failure of all of it."""
     for index, fact in enumerate(of.facts):
-        invocation = of.invoked.get(fact.invocation) if isinstance(fact, Answered) else None
-        if isinstance(fact, Answered) and invocation is not None:
-            strange = [number for number in fact.failed if number not in invocation.numbers]
-            if strange:
-                words = (
-                    f"invocation {fact.invocation} answered {strange[0]!r}, which is no sequence number of its batch"
-                )
-                yield words, (of.facts.index(invocation), index)
+        if isinstance(fact, Answered) and fact.whole:
+            words = f"the answer of invocation {fact.invocation} fails its whole batch: {fact.whole}"
+            invocation = of.invoked.get(fact.invocation)
+            yield words, (*([] if invocation is None else [of.facts.index(invocation)]), index)
 
 
 def ends_in_time(of: History) -> Iterator[_Found]:
@@ -218,6 +286,14 @@ def ends_in_time(of: History) -> Iterator[_Found]:
             words = f"invocation {number} ran into its time-out, and no call had hung"
             shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
             yield words, tuple(map(of.facts.index, shown))
+
+
+def dies_of_a_crash_alone(of: History) -> Iterator[_Found]:
+    """Demand that a function lives to answer, unless a crash struck it: its death gives up all of its batch."""
+    for number, ended in of.ended.items():
+        if ended.how == "crash" and not CRASHES & of.faulted.get(number, set()):
+            shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
+            yield f"invocation {number} died, and no crash had struck it", tuple(map(of.facts.index, shown))
 
 
 def nothing_after_the_end(of: History) -> Iterator[_Found]:
@@ -244,19 +320,23 @@ INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
     invariant.__name__: invariant
     for invariant in (
         no_phantoms,
+        committed_as_intended,
         writers_know_the_truth,
         commands_commit_once,
         nothing_is_lost,
         everything_ends,
         checkpoint_follows_done,
         one_id_one_entry,
+        entries_carry_their_event,
         order_per_key,
         order_in_record,
         settled_after_accepted,
+        parked_only_what_cannot_pass,
         published_from_inserts,
         answers_after_partial_failure,
         answers_name_the_batch,
         ends_in_time,
+        dies_of_a_crash_alone,
         nothing_after_the_end,
     )
 }
@@ -287,12 +367,45 @@ def _is_passed(of: History, destination: str, place: tuple[str, str]) -> bool:
     return of.checkpoints.get((destination, shard), -1) >= int(number)
 
 
+def _undrained(of: History, destination: str, shard: str, numbers: Sequence[str]) -> str | None:
+    """Return the last number of a shard when neither the checkpoint is there nor the source missed it."""
+    number = max(numbers, key=int)
+    passed = _is_passed(of, destination, (shard, number)) or (destination, (shard, number)) in of.missed
+    return None if passed else number
+
+
+def _marks(of: History, fact: Committed) -> dict[str, list[Mark | None]]:
+    """Return the marks of the events of a transaction by their keys, in the order in which it has them."""
+    found: dict[str, list[Mark | None]] = {}
+    for _, events in fact.records:
+        for event in events:
+            one = of.born[event.id]
+            found.setdefault(one.key, []).append(one.mark)
+    return found
+
+
+def _marks_meant(fact: Intended) -> dict[str, list[Mark | None]]:
+    return {key: [(fact.change, n) for n, of_n in enumerate(fact.keys) if of_n == key] for key in fact.keys}
+
+
+def _ids(of: History, fact: Committed) -> tuple[str, ...]:
+    """Return the ids of the events of a transaction, in the order of emit."""
+    ones = [of.born[event.id] for _, events in fact.records for event in events]
+    return tuple(one.event_id for one in sorted(ones, key=lambda one: one.mark[1] if one.mark else 0))
+
+
+def _mark_in(entry: str) -> Mark | None:
+    """Return the mark in an entry: in the `data` of its Detail, or in the Detail itself."""
+    detail = json.loads(json.loads(entry)["Detail"])
+    return mark_of(detail.get("data", detail))
+
+
 def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
         for one in events:
-            index = of.accepted.get((destination, one.event_id))
-            if index is None or one.event_id in of.parked:
+            index, park = of.accepted.get((destination, one.event_id)), of.parked_at(destination, one)
+            if index is None or (park is not None and park < index):
                 continue
             if last is not None and index < last[0]:
                 words = f"{destination} accepted {one.name} before {last[1].name}"

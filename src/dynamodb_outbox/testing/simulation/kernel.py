@@ -128,17 +128,20 @@ class Strand:
 class Kernel:
     """The clock and the order of all that happens. `now_ms` is virtual time, in milliseconds from 0.
 
-    `order` decides between what is due at once. Without `threads` the kernel has some of its own.
+    `order` decides between what is due at once, for each millisecond by itself: what is due in one leaves the luck of
+    all others as it was. Without `threads` the kernel has some of its own.
     """
 
     def __init__(self, order: random.Random, threads: Threads | None = None) -> None:
         self.now_ms = 0
         self.current: Strand | None = None
         self._failure: BaseException | None = None
-        self._order = order.random
+        self._luck = order.getrandbits(32)
+        self._at_once: dict[int, int] = {}
+        """For each millisecond, how much was due in it so far."""
         self._threads = Threads() if threads is None else threads
         self._shared = threads is not None
-        self._due: list[tuple[int, float, int, Callable[[], object] | Strand, int]] = []
+        self._due: list[tuple[int, int, int, Callable[[], object] | Strand, int]] = []
         self._count = 0
         self._until_ms = 0
         self._closing = False
@@ -229,8 +232,10 @@ class Kernel:
         self._next()
 
     def _schedule(self, at_ms: int, what: Callable[[], object] | Strand, turn: int) -> None:
+        at_ms = max(at_ms, self.now_ms)
         self._count += 1
-        heapq.heappush(self._due, (max(at_ms, self.now_ms), self._order(), self._count, what, turn))
+        nth = self._at_once[at_ms] = self._at_once.get(at_ms, 0) + 1
+        heapq.heappush(self._due, (at_ms, hash((self._luck, at_ms, nth)), self._count, what, turn))
 
     def _next(self) -> Strand | None:
         """Hand on to the strand that is due next, or back to `run`; return that strand, None for `run`.

@@ -9,6 +9,7 @@ clock has jumped.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from botocore.exceptions import (
@@ -20,6 +21,7 @@ from botocore.exceptions import (
 )
 
 from dynamodb_outbox.testing.simulation.facts import Heard, Sent
+from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class Network:
         """
         self.boundary(process)
         self._calls += 1
-        call = _Call[T](self.kernel, self._calls, where, operation, process.invocation)
+        call = _Call[T](self.kernel, self._calls, where, operation, process)
         call.luck = (process.name, where, operation, self._nth((process.name, where, operation)))
         self.ledger.note(Sent(self.kernel.now_ms, where, operation, call.invocation, call.number, process.name))
         self._carry(call, act, troubles, connect_ms)
@@ -132,13 +134,13 @@ class Network:
         """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
         self.kernel.here()
         at, process.boundaries = process.boundaries, process.boundaries + 1
-        faults, owner, invocation = self.faults, process.owner, process.invocation
-        if (jump := faults.take("clock_jump", owner, invocation=invocation)) is not None:
+        take = partial(self.faults.take, where=process.owner, invocation=process.invocation, met=Met(0, process.name))
+        if (jump := take("clock_jump")) is not None:
             process.clock.offset_ms += jump.amount_ms
-        if faults.take(process.perils.hang, owner, invocation=invocation, boundary=at) is not None:
+        if take(process.perils.hang, boundary=at) is not None:
             while True:
                 self.kernel.wait()
-        if faults.take(process.perils.crash, owner, invocation=invocation, boundary=at) is not None:
+        if take(process.perils.crash, boundary=at) is not None:
             process.kill()
             self.kernel.here()
 
@@ -188,7 +190,7 @@ class Network:
         return True
 
     def _take(self, kind: str, call: _Call[Any]) -> PlannedFault | None:
-        return self.faults.take(kind, call.where, invocation=call.invocation)
+        return self.faults.take(kind, call.where, invocation=call.invocation, met=call.met)
 
     def _break(self, call: _Call[Any], fault: PlannedFault, after_ms: int) -> None:
         """Reset the connection of a call; with an amount the caller hears nothing, up to its time-out."""
@@ -217,11 +219,12 @@ class _Failed:
 
 
 class _Call(Generic[T]):
-    def __init__(self, kernel: Kernel, number: int, where: str, operation: str, invocation: int) -> None:
+    def __init__(self, kernel: Kernel, number: int, where: str, operation: str, process: Process) -> None:
         self.number = number
         self.where = where
         self.operation = operation
-        self.invocation = invocation
+        self.invocation = process.invocation
+        self.met = Met(number, process.name)
         self.luck: tuple[object, ...] = ()
         self.replies: Mailbox[_Succeeded[T] | _Failed] = Mailbox(kernel)
 

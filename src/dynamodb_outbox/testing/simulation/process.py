@@ -1,6 +1,7 @@
 """A process of the simulated world: its strands, its clock, its randomness, and its end.
 
-All strands of a process end together when it is killed. What they had asked of others happens nevertheless.
+All strands of a process end together when it is killed. What they had asked of others happens nevertheless. Nothing
+else stops them: Lambda freezes an instance between invocations, here a strand that was left at work runs on.
 """
 
 from __future__ import annotations

@@ -1,41 +1,56 @@
 """How what a fault broke came to be done after all: the other half of the histogram of a simulation.
 
 A fault without a recovery tests nothing: either it struck where nothing was open, or the run never got over it. So each
-fault of a run is put beside what happened to the events that it concerned:
+fault of a run is put beside what happened to the events that it concerned: those of the invocation that met it, those
+of the shard or of the destination that were under way, those that a trimming took, those of the record that went. A
+strike that concerned none of them is not an effective one.
 
-    nothing was open            all of them had been accepted or parked before
+    nothing was open            there were none, or all of them had been accepted or parked before (which they have to
+                                be, for a batch to be redelivered)
     in the invocation           they were accepted in the invocation that met the fault
     parked                      it ended with one of them parked, the others accepted
     delivered again             the event source handed their records to another invocation
     given up                    the event source discarded them, to its on-failure destination
     trimmed                     they went out of the stream unread
-    read on                     for faults of the stream and its source: what came after it was accepted
+    read on                     for faults of the stream and its source: they were accepted or parked later
     settled, left pending       for faults of settling: whether all records that were open for it were settled later
-    told committed, told failed, told unknown, died    for faults of writers: what the writer was told then
+    told committed, told failed, told unknown, died    for faults that a writer met: what it was told then
     open                        not done at the end; there is a violation then
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.testing.simulation.facts import Accepted, Faulted, Heard, Invoked, Moved, Sent, Told
+from dynamodb_outbox.testing.simulation.facts import (
+    Accepted,
+    Discarded,
+    Faulted,
+    Invoked,
+    Moved,
+    Rejected,
+    Told,
+    Trimmed,
+    Written,
+)
 from dynamodb_outbox.testing.simulation.faults import PARTS
 from dynamodb_outbox.testing.simulation.history import history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
     from dynamodb_outbox.testing.simulation.history import Born, History, Terms
 
-__all__ = ["recoveries"]
+__all__ = ["NOTHING_OPEN", "recoveries"]
 
-_WRITERS = frozenset(PARTS["writer"])
-_ITEMS = frozenset(PARTS["items"])
+_TOLD = frozenset(PARTS["writer"])
 _SETTLES = frozenset(kind for kind in PARTS["table"] if kind.startswith("settle"))
-_NOTHING = "nothing was open"
+_HELD_MS = 200
+"""For so long, at least, records are held back."""
+NOTHING_OPEN = "nothing was open"
 
 
 def recoveries(facts: list[Fact], terms: Terms) -> Counter[tuple[str, str]]:
@@ -49,18 +64,78 @@ def recoveries(facts: list[Fact], terms: Terms) -> Counter[tuple[str, str]]:
 
 
 def _recovery(of: History, index: int, fault: Faulted) -> str:
-    if fault.kind in _WRITERS:
-        return _told(of, index)
     invoked = of.invoked.get(fault.invocation)
-    if invoked is not None and fault.kind in _SETTLES:
-        return _settled(of, index, invoked)
     if invoked is not None:
-        return _of_invocation(of, index, invoked)
-    if fault.kind in _ITEMS:
-        concerned = [one for one in of.keys.get(fault.where, ()) if one.index < index]
-    else:
-        concerned = [one for one in of.born.values() if fault.kind != "trim" or one.index < index]
-    return _in_the_end(of, index, concerned)
+        return (_settled if fault.kind in _SETTLES else _of_invocation)(of, index, invoked)
+    if fault.process or fault.kind in _TOLD or fault.where in _writers(of):
+        return _told(of, index, fault)
+    if fault.kind == "redelivered":
+        return _delivered_again(of, index, fault)
+    concerned = _CONCERNED.get(fault.kind, _under_way)(of, index, fault)
+    destinations = [fault.where] if fault.where in of.terms.destinations else of.terms.destinations
+    return _in_the_end(of, index, concerned, destinations)
+
+
+# --- which events a fault concerns that no invocation met -------------------------------------------------------------
+
+
+def _under_way(of: History, index: int, fault: Faulted) -> list[Born]:
+    """Return what was committed before, of one shard if it is one that the fault met."""
+    before = [one for one in of.born.values() if one.index < index]
+    return [one for one in before if not fault.shard or of.places.get(one.record, ("",))[0] == fault.shard]
+
+
+def _of_the_family(of: History, index: int, fault: Faulted) -> list[Born]:
+    """Return what was under way in a shard that was split, and what came later of its partitions."""
+    inside = {record[0] for record, place in of.places.items() if place[0] == fault.shard}
+    later = [one for one in of.born.values() if one.index > index and one.record[0] in inside]
+    return [*_under_way(of, index, fault), *later]
+
+
+def _held_back(of: History, index: int, fault: Faulted) -> list[Born]:
+    """Return the events of records that were written when it began, and could not be read."""
+    written = takewhile(lambda fact: fact.at_ms <= fault.at_ms + _HELD_MS, islice(of.facts, index, None))
+    items = [fact.item for fact in written if isinstance(fact, Written) and fact.shard == fault.shard]
+    return [one for item in dict.fromkeys(items) for one in of.records.get(item, ())]
+
+
+def _taken_away(of: History, index: int, _: Faulted) -> list[Born]:
+    """Return what a trimming took out of the stream."""
+    trimmed = [fact for fact in _at_once(of, index) if isinstance(fact, Trimmed)]
+    gone = {(fact.shard, number) for fact in trimmed for number in fact.numbers}
+    return [one for record, events in of.records.items() if of.places.get(record) in gone for one in events]
+
+
+def _of_the_item(of: History, index: int, fault: Faulted) -> list[Born]:
+    """Return the events of the record that was deleted."""
+    for fact in of.facts[index:]:
+        if isinstance(fact, Written) and (fact.kind, fact.item[0]) == ("REMOVE", fault.where):
+            return of.records.get(fact.item, [])
+    return []
+
+
+_CONCERNED: dict[str, Callable[[History, int, Faulted], list[Born]]] = {
+    "shard_split": _of_the_family,
+    "late_visibility": _held_back,
+    "trim": _taken_away,
+    "ttl_delete": _of_the_item,
+    "operator_delete": _of_the_item,
+}
+
+
+def _at_once(of: History, index: int) -> Iterator[Fact]:
+    """Yield what happened after a fault in its own millisecond."""
+    return takewhile(lambda fact: fact.at_ms == of.facts[index].at_ms, islice(of.facts, index, None))
+
+
+# --- what became of them ----------------------------------------------------------------------------------------------
+
+
+def _delivered_again(of: History, index: int, fault: Faulted) -> str:
+    """Say whether there were events in a batch that was done and is handed over again."""
+    later = (fact for fact in islice(of.facts, index, None) if isinstance(fact, Invoked))
+    again = next((fact for fact in later if (fact.destination, fact.shard) == (fault.where, fault.shard)), None)
+    return NOTHING_OPEN if again is None or of.records.keys().isdisjoint(again.inserted) else "delivered again"
 
 
 def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
@@ -73,7 +148,7 @@ def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
         if not _is_done_before(of, destination, one, index)
     ]
     if not open_ones:
-        return _NOTHING
+        return NOTHING_OPEN
     how = {_how(of, destination, one, invoked.invocation) for one in open_ones}
     worst = ("open", "trimmed", "given up", "delivered again", "parked", "in the invocation")
     return next(one for one in worst if one in how)
@@ -83,7 +158,7 @@ def _settled(of: History, index: int, invoked: Invoked) -> str:
     """Say whether the records of an invocation whose settling met a fault were settled after it."""
     left = {record for record in invoked.inserted if record in of.records} - _moved(of.facts[:index])
     if not left:
-        return _NOTHING
+        return NOTHING_OPEN
     return "left pending" if left - _moved(of.facts[index:]) else "settled"
 
 
@@ -98,23 +173,23 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"
-    if done == of.parked.get(one.event_id):
-        return "parked" if getattr(fact, "invocation", 0) == invocation else "delivered again"
-    return "trimmed" if done == of.trimmed.get(of.places[one.record]) else "given up"
+    if isinstance(fact, (Moved, Rejected)):  # refused, of a record that was parked before
+        return "parked" if fact.invocation == invocation else "delivered again"
+    return "given up" if isinstance(fact, Discarded) else "trimmed"
 
 
-def _in_the_end(of: History, index: int, concerned: Iterable[Born]) -> str:
+def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations: Iterable[str]) -> str:
     """Say how events ended that a fault outside of invocations concerned."""
     how = {
         _how(of, destination, one, 0)
         for one in concerned
-        for destination in of.terms.destinations
+        for destination in destinations
         if not _is_done_before(of, destination, one, index)
     }
-    for worst in ("open", "trimmed"):
+    for worst in ("open", "trimmed", "given up"):
         if worst in how:
             return worst
-    return "read on" if how else _NOTHING
+    return "read on" if how else NOTHING_OPEN
 
 
 def _is_done_before(of: History, destination: str, one: Born, index: int) -> bool:
@@ -122,17 +197,15 @@ def _is_done_before(of: History, destination: str, one: Born, index: int) -> boo
     return done is not None and done < index
 
 
-def _told(of: History, index: int) -> str:
-    """Say what the writer was told that had a call under way when the fault struck."""
-    under_way: dict[int, str] = {}
-    for fact in of.facts[:index]:
-        if isinstance(fact, Sent) and not fact.invocation:
-            under_way[fact.call] = fact.process.rpartition(".")[0]
-        elif isinstance(fact, Heard):
-            under_way.pop(fact.call, None)
-    writers = set(under_way.values())
-    told = (fact for fact in of.facts[index:] if isinstance(fact, Told) and (not writers or fact.writer in writers))
+def _writers(of: History) -> set[str]:
+    return {fact.writer for fact in of.facts if isinstance(fact, Told)}
+
+
+def _told(of: History, index: int, fault: Faulted) -> str:
+    """Say what the writer was told that met the fault."""
+    writer = fault.process.rpartition(".")[0] or fault.where
+    told = (fact for fact in islice(of.facts, index, None) if isinstance(fact, Told) and fact.writer == writer)
     outcome = next(told, None)
     if outcome is None:
-        return _NOTHING
+        return NOTHING_OPEN
     return "died" if outcome.outcome == "died" else f"told {outcome.outcome}"

@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.testing.simulation.recoveries import NOTHING_OPEN
 from dynamodb_outbox.testing.simulation.timeline import timeline
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ class Report:
             found[kind] += times
         return found
 
+    @property
+    def effective(self) -> Counter[str]:
+        """How often each kind of fault struck something: an event that was not done, or a writer at work."""
+        found: Counter[str] = Counter()
+        for (kind, how), times in self.recoveries.items():
+            found[kind] += times * (how != NOTHING_OPEN)
+        return found
+
     def add(self, other: Report) -> None:
         """Take in what came of other runs."""
         self.events += other.events
@@ -112,8 +121,13 @@ def _ways(recoveries: Counter[tuple[str, str]], kind: str) -> str:
     return ", ".join(f"{how} {times:,}" for how, times in ways.most_common())
 
 
-def told(scenario: Scenario, violations: Iterable[Violation], facts: list[Fact], terms: Terms) -> str:
-    """Return a failure in words: what broke, in which scenario, how it came to that, and how to see it again."""
+def told(
+    scenario: Scenario, violations: Iterable[Violation], facts: list[Fact], terms: Terms, options: str = ""
+) -> str:
+    """Return a failure in words: what broke, in which scenario, how it came to that, and how to see it again.
+
+    `options` are those of the call of `simulate`, as its further arguments.
+    """
     first, *others = violations
     more = f"; also broken: {', '.join(one.invariant for one in others)}" if others else ""
     return "\n".join(
@@ -126,6 +140,6 @@ def told(scenario: Scenario, violations: Iterable[Violation], facts: list[Fact],
             "What happened (> shows the violation):",
             timeline(facts, terms, marked=first.facts),
             "",
-            f"Again: simulate(make_handler, seeds=[{scenario.seed}]), or run(failure.scenario, make_handler).",
+            f"Again: simulate(make_handler, seeds=[{scenario.seed}]{options}), or run(failure.scenario, make_handler).",
         ]
     )

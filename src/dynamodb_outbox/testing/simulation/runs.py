@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.facts import Accepted, Committed
-from dynamodb_outbox.testing.simulation.faults import FAULTS
+from dynamodb_outbox.testing.simulation.faults import FAULTS, UNSEEN, USUAL
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, check
 from dynamodb_outbox.testing.simulation.kernel import Threads
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
-from dynamodb_outbox.testing.simulation.scenario import generate
+from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, generate
 from dynamodb_outbox.testing.simulation.shrink import shrink
 from dynamodb_outbox.testing.simulation.world import run
 
@@ -56,15 +56,28 @@ class _Choice:
     poison: bool
     faults: frozenset[str]
     without: frozenset[str]
+    destinations: int
 
     def scenario(self, seed: int) -> Scenario:
-        scenario = generate(seed)
+        scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN)
         faults = tuple(fault for fault in scenario.faults if fault.kind in self.faults)
         writes = scenario.writes if self.poison else tuple(replace(write, poison=()) for write in scenario.writes)
         return replace(scenario, faults=faults, writes=writes)
 
     def terms(self, scenario: Scenario) -> Terms:
         return scenario.terms if self.ordered else Terms(scenario.settings.destinations, False, False)
+
+    @property
+    def options(self) -> str:
+        """The arguments of `simulate` that make this choice, those that are as usual left out."""
+        given = {
+            "destinations": (self.destinations, 1),
+            "ordered": (self.ordered, True),
+            "poison": (self.poison, True),
+            "faults": (sorted(self.faults), sorted(USUAL)),
+            "without": (sorted(self.without), []),
+        }
+        return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
 
     def broken(self, scenario: Scenario, facts: list[Fact]) -> tuple[Violation, ...]:
         found = check(facts, self.terms(scenario))
@@ -76,9 +89,10 @@ def simulate(
     *,
     seeds: Iterable[int] = _SEEDS,
     processes: int = 1,
+    destinations: int = 1,
     ordered: bool = True,
     poison: bool = True,
-    faults: Collection[str] = FAULTS.keys(),
+    faults: Collection[str] = USUAL,
     without: Collection[str] = (),
     stop_at_first: bool = True,
     shrink_runs: int = 200,
@@ -89,19 +103,27 @@ def simulate(
     answer`; see `FunctionWorld` for the clients and the clock that it must use. It may be called for several instances
     and destinations at once.
 
+    A destination has a bus, a function and an event source mapping of its own; with two they share the table, and what
+    one bus takes may be poison to the other. This library's relay is not made for that: what it settles and parks is
+    the state of a record, not of a destination. Fan-out is for the bus.
+
     seeds           a run is the same whenever its seed is the same
     processes       share the seeds; with more than one `make_handler` must be a function of a module
+    destinations    1 or 2
     ordered         whether the events of one key have to be accepted in order, where the stream gives them in order
     poison          whether some events are such that the bus can never accept them
-    faults          the kinds of faults that there may be, of FAULTS; all unless given
+    faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
     stop_at_first   whether to stop at a seed that fails; the later ones of the same process are not run then
     shrink_runs     how many runs may be spent on making the first failure small; 0: it is told as it is
 
-    `report.check()` raises SimulationFailed for the first failure. Raises ConfigurationError for a kind of fault or an
-    invariant that there is not, and what the world raises when code does what cannot be simulated.
+    `report.check()` raises SimulationFailed for the first failure. Raises ConfigurationError for a kind of fault, an
+    invariant or a number of destinations that there is not, and what the world raises when code does what cannot be
+    simulated.
     """
-    choice = _Choice(ordered, poison, frozenset(faults), frozenset(without))
+    choice = _Choice(ordered, poison, frozenset(faults), frozenset(without), destinations)
+    if not 1 <= destinations <= len(DESTINATIONS):
+        raise ConfigurationError(f"simulate(destinations={destinations}): 1 or {len(DESTINATIONS)}.")
     for names, known in ((choice.faults, FAULTS), (choice.without, INVARIANTS)):
         if unknown := sorted(names - known.keys()):
             raise ConfigurationError(f"simulate: there is no {', '.join(unknown)}; there are {', '.join(known)}.")
@@ -146,7 +168,7 @@ def _some(make_handler: MakeHandler, choice: _Choice, seeds: Iterable[int], *, s
             report.recoveries += recoveries(facts, terms)
             violations = choice.broken(scenario, facts)
             if violations:
-                text = told(scenario, violations, facts, terms)
+                text = told(scenario, violations, facts, terms, choice.options)
                 report.failures.append(Failure(seed, violations, scenario, text))
                 if stop_at_first:
                     break
@@ -170,7 +192,8 @@ def _smaller(make_handler: MakeHandler, choice: _Choice, failure: Failure, most_
     violations = sorted(choice.broken(scenario, facts), key=lambda violation: violation.invariant != wanted)
     if not violations:
         return failure
-    return Failure(failure.seed, tuple(violations), scenario, told(scenario, violations, facts, choice.terms(scenario)))
+    text = told(scenario, violations, facts, choice.terms(scenario), choice.options)
+    return Failure(failure.seed, tuple(violations), scenario, text)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 A scenario is made from one seed and then stands for itself: all of it can be read, changed and shrunk. Whatever is
 still left to chance in the run (how long a request takes, how a stream mixes its records) is drawn from the seed and
-the name of what it is about.
+the name of what it is about; which of two things comes first that are due in the same millisecond, from the seed and
+that millisecond.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import FAULTS, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import LASTING, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
+from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
 from dynamodb_outbox.testing.simulation.writers import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Scenario", "Settings", "generate"]
+__all__ = ["DESTINATIONS", "Scenario", "Settings", "generate"]
 
 _FOREVER = -1
 _QUIET_MS = 900_000
@@ -29,7 +31,9 @@ KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count",
 EVENTS = (62, 76)
 """Events of a scenario, about."""
 
-FAULT_COUNT = (6, 14)
+FAULT_COUNT = (5, 12)
+COINCIDENCES = (0, 4)
+"""Faults besides that aim at the worst moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,9 @@ class Settings:
     shards, order       of the stream: `order` is what keeps the order in which it was committed
     spread_ms, lag_ms   how far apart records get their place in the stream, and become visible, at most
     destinations        each has a bus, a function and an event source mapping of its own
-    parallelization, batch_size, window_ms, bisect, retries     of the event source mappings; retries -1: for ever
+    parallelization, batch_size, window_ms, bisect, retries, starting     of the event source mappings
+    record_age_s        after which they give a record up, in seconds; -1, here and for retries: never
+    tolerant            destinations whose bus takes the events that are poison to others
     instances           warm instances of a function
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
@@ -56,6 +62,9 @@ class Settings:
     window_ms: int = 0
     bisect: bool = False
     retries: int = _FOREVER
+    record_age_s: int = _FOREVER
+    starting: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON"
+    tolerant: tuple[str, ...] = ()
     instances: int = 1
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
@@ -92,7 +101,8 @@ class Scenario:
             ordered_keys=ordered
             and settings.order == "partition"
             and settings.parallelization == 1
-            and settings.retries == _FOREVER,
+            and settings.retries == _FOREVER
+            and settings.record_age_s == _FOREVER,
             ordered_records=ordered,
         )
 
@@ -165,26 +175,46 @@ def _with_each_fault_once(one: Scenario) -> Scenario:
 
 # --- from a seed ------------------------------------------------------------------------------------------------------
 
+DESTINATIONS = ("orders", "audit")
+"""As many as there may be in a run."""
 
-def generate(seed: int, *, events: tuple[int, int] = EVENTS, faults: tuple[int, int] = FAULT_COUNT) -> Scenario:
-    """Return the scenario of a seed: with about so many events and faults, from least to most."""
+
+def generate(
+    seed: int,
+    *,
+    events: tuple[int, int] = EVENTS,
+    faults: tuple[int, int] = FAULT_COUNT,
+    destinations: int = 1,
+    also: Collection[str] = (),
+) -> Scenario:
+    """Return the scenario of a seed: with about so many events and faults, from least to most.
+
+    Each of the kinds of faults `also`, which are none of the usual ones, comes once.
+    """
     chance = Chance(seed).of("scenario")
-    settings = _settings(chance.of("settings"))
+    settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
     lasting_ms = chance.whole(30_000, 120_000, "lasting")
     writes = _writes(chance.of("writes"), chance.whole(*events, "events"), lasting_ms)
+    age_ms = None if settings.record_age_s == _FOREVER else settings.record_age_s * 1_000
     until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
-    count = chance.whole(*faults, "faults")
-    kinds = sorted(FAULTS)
-    planned = [
-        _planned(chance.of("fault", n), kinds[chance.whole(0, len(kinds) - 1, "kind", n)], until_ms)
-        for n in range(count)
-    ]
+    long = [one for one in [long_fault(chance.of("long"), settings.destinations, lasting_ms, age_ms)] if one]
+    kinds = sorted(USUAL)
+    chosen = [kinds[chance.whole(0, len(kinds) - 1, "kind", n)] for n in range(chance.whole(*faults, "faults"))]
+    where, armed_ms = settings.destinations, until_ms * 3 // 4
+    drawn = [planned(chance.of("fault", n), kind, where, armed_ms) for n, kind in enumerate(chosen)]
+    moments = Moments(writes, [*long, *(fault for fault in drawn if fault.kind in LASTING)])
+    drawn = [aimed(chance.of("aim", n), fault, moments) for n, fault in enumerate(drawn)]
+    for n in range(chance.whole(*COINCIDENCES, "coincidences")):
+        one = chance.of("coincidence", n)
+        kind = AIMS[one.whole(0, len(AIMS) - 1, "kind")]
+        drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
+    drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
     return Scenario(
         seed=seed,
         settings=settings,
         writes=writes,
-        faults=tuple(sorted(planned, key=lambda fault: fault.at_ms)),
-        faults_until_ms=until_ms,
+        faults=tuple(sorted([*long, *drawn], key=lambda fault: fault.at_ms)),
+        faults_until_ms=max([until_ms, *(one.at_ms + one.amount_ms + AFTER_LONG_MS for one in long)]),
     )
 
 
@@ -192,20 +222,26 @@ def _happens(chance: Chance, what: str, probability: float) -> bool:
     return chance.unit(what) < probability
 
 
-def _settings(chance: Chance) -> Settings:
-    ordering: Literal["key", "none"] = "none" if _happens(chance, "ordering", 0.15) else "key"
-    retries = chance.whole(2, 6, "how many") if ordering == "none" and _happens(chance, "retries", 0.3) else _FOREVER
+def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
+    ordering: Literal["key", "none"] = "none" if _happens(chance, "ordering", 0.2) else "key"
+    gives_up = ordering == "none"
+    retries = chance.whole(2, 6, "how many") if gives_up and _happens(chance, "retries", 0.4) else _FOREVER
+    age_s = chance.whole(60, 90, "how old") if gives_up and _happens(chance, "record age", 0.25) else _FOREVER
+    more = len(destinations) > 1
     return Settings(
         shards=chance.whole(1, 3, "shards"),
         order="item-only" if _happens(chance, "order", 0.25) else "partition",
         spread_ms=chance.whole(0, 200, "spread"),
         lag_ms=chance.whole(0, 400, "lag"),
-        destinations=("orders", "audit") if _happens(chance, "two", 0.15) else ("orders",),
+        destinations=destinations,
         parallelization=chance.whole(2, 4, "lanes") if _happens(chance, "parallel", 0.25) else 1,
         batch_size=chance.whole(3, 25, "batch"),
         window_ms=chance.whole(100, 1_500, "wait") if _happens(chance, "window", 0.5) else 0,
         bisect=_happens(chance, "bisect", 0.5),
         retries=retries,
+        record_age_s=age_s,
+        starting="LATEST" if _happens(chance, "latest", 0.08) else "TRIM_HORIZON",
+        tolerant=tuple(one for one in destinations if more and _happens(chance, f"{one} is tolerant", 0.4)),
         instances=chance.whole(1, 3, "instances"),
         function_timeout_ms=chance.whole(12_000, 30_000, "timeout"),
         ordering=ordering,
@@ -241,67 +277,3 @@ def _writes(chance: Chance, events: int, lasting_ms: int) -> tuple[Write, ...]:
         left -= carried
         n += 1
     return tuple(sorted(writes, key=lambda write: write.at_ms))
-
-
-@dataclass(frozen=True)
-class _Figures:
-    """Ranges of what a fault of a kind is given."""
-
-    amount_ms: tuple[int, int] = (0, 0)
-    nth: tuple[int, int] = (0, 0)
-    times: tuple[int, int] = (1, 1)
-    at_start: bool = False
-    silent: bool = False
-    """In half of them nothing is heard until a time-out, where the other half is a reset."""
-
-
-_FEW = _Figures(times=(1, 4))
-_LOST = _Figures(times=(1, 3), silent=True)
-_LASTING = _Figures(amount_ms=(300, 25_000))
-_FIGURES = {
-    "entry_throttled": _Figures(times=(1, 8)),
-    "entry_internal": _Figures(times=(1, 8)),
-    "entry_malformed_answer": _FEW,
-    "request_rejected": _FEW,
-    "throttled_request": _FEW,
-    "reset_before": _LOST,
-    "reset_after": _LOST,
-    "slow": _Figures(amount_ms=(20, 6_000), times=(1, 4)),
-    "outage": _LASTING,
-    "missing_target": _LASTING,
-    "access_denied": _LASTING,
-    "settle_throttled": _FEW,
-    "settle_lost_before": _LOST,
-    "settle_lost_after": _LOST,
-    "park_throttled": _FEW,
-    "park_lost_before": _LOST,
-    "park_lost_after": _LOST,
-    "crash": _Figures(nth=(0, 9), times=(1, 2)),
-    "function_timeout": _Figures(nth=(0, 5)),
-    "invoke_throttled": _FEW,
-    "cold_start": _Figures(times=(1, 2)),
-    "late_visibility": _Figures(amount_ms=(200, 4_000)),
-    "trim": _Figures(amount_ms=(500, 20_000)),
-    "commit_lost_before": _LOST,
-    "commit_lost_after": _LOST,
-    "commit_conflict": _FEW,
-    "commit_throttled": _FEW,
-    "writer_crash": _Figures(nth=(0, 4)),
-    "clock_skew": _Figures(amount_ms=(-120_000, 120_000), times=(1, 4), at_start=True),
-    "clock_jump": _Figures(amount_ms=(-60_000, 60_000)),
-}
-_PLAIN = _Figures()
-
-
-def _planned(chance: Chance, kind: str, until_ms: int) -> PlannedFault:
-    figures = _FIGURES.get(kind, _PLAIN)
-    amount_ms = chance.whole(*figures.amount_ms, "amount")
-    if figures.silent:
-        amount_ms = chance.whole(0, 1, "silent")
-    return PlannedFault(
-        kind,
-        0 if figures.at_start else chance.whole(0, until_ms * 3 // 4, "at"),
-        amount_ms=amount_ms,
-        nth=chance.whole(*figures.nth, "nth"),
-        times=chance.whole(*figures.times, "times"),
-    )

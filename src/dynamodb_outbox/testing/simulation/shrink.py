@@ -1,8 +1,9 @@
 """Makes a failing scenario small: less happens in it, and it still fails in the same way.
 
 Delta debugging (Zeller's ddmin) over the parts of a scenario: its writes, its faults, and at last its settings, each
-replaced by a plainer one. It works because a run draws its random decisions by what they are about and not from one
-stream of numbers: without one fault, all the rest of the run stays as it was until the fault's absence shows.
+replaced by a plainer one. It works because a run draws its random decisions by what they are about (the order of what
+is due in the same millisecond, by that millisecond) and not from one stream of numbers: without one fault, all the rest
+of the run stays as it was until the fault's absence shows.
 """
 
 from __future__ import annotations

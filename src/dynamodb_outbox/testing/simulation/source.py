@@ -21,7 +21,8 @@ from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Disca
 from dynamodb_outbox.core.eventsource.lineage import StartingPosition, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
-from dynamodb_outbox.testing.simulation.facts import Checkpointed, Discarded
+from dynamodb_outbox.testing.simulation.facts import Checkpointed, Discarded, Gap, Started
+from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import START_MS, Process
 from dynamodb_outbox.testing.simulation.stream import ITERATOR_MS, IteratorExpired, Page, ShardGone, TrimmedAway
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.eventsource.config import MappingConfig
     from dynamodb_outbox.core.eventsource.records import StreamRecord
     from dynamodb_outbox.testing.simulation.chance import Chance
+    from dynamodb_outbox.testing.simulation.faults import FaultPlan
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.stream import Iterator, Stream
 
@@ -125,6 +127,17 @@ class Source:
         created_ms = self._chance.whole(*_CREATED_MS, "created")
         self._kernel.call_at(self._kernel.now_ms + created_ms, self._begin)
 
+    def arm(self, plan: FaultPlan) -> None:
+        """Let the process die at the times of the faults of a plan that say so."""
+        for fault in plan.of("source_killed"):
+            if fault.where in ("", self.destination):
+                self._kernel.call_at(fault.at_ms, self._struck_dead)
+
+    def _struck_dead(self) -> None:
+        if self._run is not None:
+            self._faults.note("source_killed", self.destination)
+            self.kill()
+
     def kill(self) -> None:
         """End the process, which is started again a while later."""
         run, self._run = self._run, None
@@ -148,12 +161,19 @@ class Source:
         """Begin after what can be read now."""
         start = from_latest(self._stream.shards())
         self.kept.finished |= start.passed_over
-        latest = {shard: self._stream.latest(shard) for shard in start.from_end}
-        self.kept.positions |= {shard: number for shard, number in latest.items() if number is not None}
+        latest = {shard: self._stream.latest(shard) for shard in start.from_end | start.passed_over}
+        passed = {shard: number for shard, number in latest.items() if number is not None}
+        self.kept.positions |= {shard: number for shard, number in passed.items() if shard in start.from_end}
+        self._ledger.note(Started(self._kernel.now_ms, self.destination, tuple(sorted(passed.items()))))
 
     def _discover(self, run: _Run) -> None:
-        """Open the shards that can be read and are not."""
-        for shard in readable(self._stream.shards(), self.kept.finished, run.readers):
+        """Open the shards that can be read and are not; those that went unread are lost."""
+        listed = self._stream.shards()
+        for shard in self._stream.gone:
+            if shard not in self.kept.finished and shard not in run.readers:
+                self.kept.finished.add(shard)
+                self._ledger.note(Gap(self._kernel.now_ms, self.destination, shard, self.kept.positions.get(shard)))
+        for shard in readable(listed, self.kept.finished, run.readers):
             if shard not in run.readers:
                 checkpoint, tried = self.kept.positions.get(shard), self.kept.tried.get(shard, ())
                 machine = self._machine(self._config, checkpoint=checkpoint, tried=tried)
@@ -204,20 +224,31 @@ class Source:
         iterator = reader.iterator
         if iterator is not None and reader.polling:
             iterator = replace(iterator, made_ms=now_ms)  # it was polled all the time, and nothing was there
-        if iterator is not None and self._faults.take("iterator_expired", self.destination) is not None:
+        if iterator is not None and self._expires(shard):
             iterator = replace(iterator, made_ms=now_ms - ITERATOR_MS - 1)
         try:
             if iterator is None:
                 iterator = self._stream.iterator(shard, after=reader.seen)
+                if reader.seen is None and iterator.index:
+                    self._lost(reader)
             return self._stream.read(iterator)
         except IteratorExpired:
             reader.iterator = None
             return None
         except TrimmedAway:
+            self._lost(reader)
             reader.iterator = self._stream.iterator(shard)
             return None
         except ShardGone:
+            self._lost(reader)
             return Page((), None)
+
+    def _lost(self, reader: _Reader) -> None:
+        """Note that what was trimmed is not read any more; the ledger also has what no real source can know of."""
+        self._ledger.note(Gap(self._kernel.now_ms, self.destination, reader.shard, reader.seen))
+
+    def _expires(self, shard: str) -> bool:
+        return self._faults.take("iterator_expired", self.destination, met=Met(shard=shard)) is not None
 
     def _tick(self, run: _Run, reader: _Reader, at_ms: int) -> None:
         if self._run is run and run.readers.get(reader.shard) is reader and reader.timer_ms == at_ms:
@@ -246,8 +277,7 @@ class Source:
             del run.readers[shard]
             self._discover(run)
         elif not reader.polling and reader.machine.wants_records:
-            reader.polling = True
-            self._readable(shard, now_ms)
+            self._readable(shard, now_ms)  # by the iterator that it had when it stopped polling
 
     def _hand_out(self, run: _Run, reader: _Reader, command: Invoke) -> None:
         """Give an invocation to a strand that has none, a new one if need be."""
@@ -267,7 +297,8 @@ class Source:
             self._answered(run, reader, command.lane, answer)
 
     def _answered(self, run: _Run, reader: _Reader, lane: int, answer: Answer) -> None:
-        if self._faults.take("source_restart", self.destination) is not None:
+        met = Met(shard=reader.shard)
+        if self._faults.take("source_restart", self.destination, met=met) is not None:
             self.kill()
             return
         now_ms, machine = START_MS + self._kernel.now_ms, reader.machine
@@ -281,6 +312,7 @@ class Source:
             self._deliver_again(run, reader, lane)
 
     def _deliver_again(self, run: _Run, reader: _Reader, lane: int) -> None:
-        if self._faults.take("redelivered", self.destination) is not None:
+        met = Met(shard=reader.shard)
+        if self._faults.take("redelivered", self.destination, met=met) is not None:
             again = reader.machine.redeliver(START_MS + self._kernel.now_ms, lane)
             self._carry_out(run, reader, again)

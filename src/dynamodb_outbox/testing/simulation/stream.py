@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynamodb_outbox.adapters.streams import lambda_form
 from dynamodb_outbox.core.codec.size import item_bytes
 from dynamodb_outbox.core.eventsource.records import StreamRecord, stream_record
+from dynamodb_outbox.core.eventsource.ttl import ttl_delete
 from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
 from dynamodb_outbox.testing.simulation.facts import RecordKey, Trimmed, Written
+from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.process import START_MS
 
 if TYPE_CHECKING:
@@ -150,6 +152,8 @@ class Stream:
         self, kernel: Kernel, ledger: Ledger, chance: Chance, settings: StreamSettings, *, arn: str = STREAM_ARN
     ) -> None:
         self.arn = arn
+        self.gone: list[str] = []
+        """Shards that were closed and trimmed, to the last of their records."""
         self._region = arn.split(":")[3]
         self._kernel = kernel
         self._ledger = ledger
@@ -162,6 +166,7 @@ class Stream:
         self._numbers: set[int] = set()
         self._sizes: dict[RecordKey, int] = {}
         self._held_until_ms = 0
+        self._when_held: Callable[[str], object] | None = None
         self._watchers: list[Callable[[str, int], object]] = []
         for place in range(settings.shards):
             low, high = (_HASHES * edge // settings.shards for edge in (place, place + 1))
@@ -241,13 +246,15 @@ class Stream:
         now_ms = self._kernel.now_ms
         if fault.kind == "shard_split":
             where = self.split(self._chance.whole(0, _HASHES, "split", number))
+            faults.note(fault.kind, where, met=Met(shard=where))
+        elif fault.kind == "late_visibility":
+            note = partial(faults.note, fault.kind, "stream")
+            self.hold_back(now_ms + fault.amount_ms, lambda shard: note(met=Met(shard=shard)))
         else:
-            where = "stream"
-            if fault.kind == "trim":
-                self.trim(now_ms - fault.amount_ms)
-            else:
-                self.hold_back(now_ms + fault.amount_ms)
-        faults.note(fault.kind, where)
+            before_ms = now_ms - fault.amount_ms
+            if any(self._older(shard, before_ms) for shard in self._shards.values()):
+                faults.note(fault.kind, "stream")
+            self.trim(before_ms)
 
     def split(self, place: int) -> str:
         """Split one of the open shards, the one that `place` falls on counted round, and return its name."""
@@ -262,14 +269,15 @@ class Stream:
             self._tell(self._open(shard.name, low, high, shard.last, listed_ms=listed_ms), listed_ms)
         return shard.name
 
-    def hold_back(self, until_ms: int) -> None:
-        """Let nothing new be readable before a time."""
+    def hold_back(self, until_ms: int, when_held: Callable[[str], object] | None = None) -> None:
+        """Let nothing new be readable before a time; `when_held(shard)` is called if that holds a record back, once."""
         self._held_until_ms = max(self._held_until_ms, until_ms)
+        self._when_held = when_held
 
     def trim(self, before_ms: int) -> None:
         """Trim what was written before a time and can be read; and shards that were closed before it and are empty."""
         for shard in list(self._shards.values()):
-            gone = min(bisect_left(shard.records, START_MS + before_ms, key=_arrived), self._readable(shard))
+            gone = self._older(shard, before_ms)
             if gone:
                 numbers = tuple(record.sequence_number for record in shard.records[:gone])
                 self._ledger.note(Trimmed(self._kernel.now_ms, shard.name, numbers))
@@ -277,8 +285,13 @@ class Stream:
                 shard.trimmed += gone
             if not shard.records and shard.closed_ms is not None and shard.closed_ms < before_ms:
                 del self._shards[shard.name]
+                self.gone.append(shard.name)
 
     # --- inside ---
+
+    def _older(self, shard: _Shard, before_ms: int) -> int:
+        """Return how many records of a shard were written before a time and can be read."""
+        return min(bisect_left(shard.records, START_MS + before_ms, key=_arrived), self._readable(shard))
 
     def _release(self, queue: object) -> None:
         """Give the first change in a queue its place in its shard."""
@@ -292,7 +305,11 @@ class Stream:
         number = self._next_number(shard, change.item[0], nth)
         record = stream_record(self._body(change, number))
         lag_ms = self._chance.whole(*self._settings.lag_ms, "lag", change.item[0], nth)
-        visible_ms = max(now_ms + lag_ms, self._held_until_ms, shard.listed_ms, *shard.visible_ms[-1:])
+        sooner_ms = max(now_ms + lag_ms, shard.listed_ms, *shard.visible_ms[-1:])
+        visible_ms = max(sooner_ms, self._held_until_ms)
+        if visible_ms > sooner_ms and self._when_held is not None:
+            self._when_held(shard.name)
+            self._when_held = None
         shard.records.append(record)
         shard.visible_ms.append(visible_ms)
         self._ledger.note(Written(now_ms, change.kind, change.item, shard.name, record.sequence_number, change.by))
@@ -327,9 +344,8 @@ class Stream:
                 "StreamViewType": "NEW_AND_OLD_IMAGES",
             },
         }
-        if change.expired:
-            record["userIdentity"] = {"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"}
-        return lambda_form(record, self.arn)
+        body = lambda_form(record, self.arn)
+        return ttl_delete(body) if change.expired else body
 
     def _size(self, change: Change) -> int:
         """Return the bytes of the key and of both images; an image is measured once, as the new one."""

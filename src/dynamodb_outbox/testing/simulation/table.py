@@ -10,7 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.eventsource.ttl import expired as has_expired
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS, TRANSACTION_ACTIONS
+from dynamodb_outbox.core.record.states import PENDING, state_of
 from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
 from dynamodb_outbox.testing.simulation.network import client_error
 from dynamodb_outbox.testing.simulation.process import START_MS
@@ -112,13 +114,17 @@ class Table:
             self._kernel.call_at(fault.at_ms, partial(self._delete_some, number, fault.kind, faults))
 
     def _delete_some(self, number: int, kind: str, faults: Faults) -> None:
-        """Delete a record: any, or one whose TTL has passed. Without one that can be, nothing happens."""
+        """Delete a record: one whose TTL has passed; or one that is pending, any when none is.
+
+        Without one that can be, nothing happens.
+        """
         by_ttl = kind == "ttl_delete"
-        now_s = (START_MS + self._kernel.now_ms) // 1000
         found = [key for key in self.items if key[1].startswith(self.layout.prefix)]
         if by_ttl:
-            ttl = self.layout.ttl
-            found = [key for key in found if int(self.items[key].get(ttl, {"N": now_s + 1})["N"]) <= now_s]
+            now_ms = START_MS + self._kernel.now_ms
+            found = [key for key in found if has_expired(self.items[key], self.layout.ttl, now_ms)]
+        else:
+            found = [key for key in found if state_of(self.items[key], self.layout) == PENDING] or found
         if found:
             key = found[self._chance.whole(0, len(found) - 1, "delete", number)]
             faults.note(kind, key[0])

@@ -17,12 +17,15 @@ from dynamodb_outbox.testing.simulation.facts import (
     Discarded,
     Ended,
     Faulted,
+    Gap,
     Heard,
+    Intended,
     Invoked,
     Moved,
     Raised,
     Rejected,
     Sent,
+    Started,
     Told,
     Trimmed,
     Written,
@@ -70,8 +73,8 @@ def _line(of: History, fact: Fact, *, marked: bool) -> str:
 
 
 def _goes_without_saying(fact: Fact) -> bool:
-    """Whether a fact is a request or a good answer, which other facts tell of."""
-    return isinstance(fact, Sent) or (isinstance(fact, Heard) and not fact.error)
+    """Whether a fact is an intention, a request or a good answer, which other facts tell of."""
+    return isinstance(fact, (Intended, Sent)) or (isinstance(fact, Heard) and not fact.error)
 
 
 # --- what concerns the marked facts -----------------------------------------------------------------------------------
@@ -83,7 +86,8 @@ class _Focus:
     def __init__(self, of: History, about: Sequence[Fact]) -> None:
         self._of = of
         self._records = {record for fact in about for record in _records(of, fact)}
-        self._numbers = {of.places[record][1] for record in self._records if record in of.places}
+        places = [of.places[record] for record in self._records if record in of.places]
+        self._shards, self._numbers = {shard for shard, _ in places}, {number for _, number in places}
         handed = {number for number, invoked in of.invoked.items() if self._numbers & set(invoked.numbers)}
         self._invocations = (handed | {_invocation(fact) for fact in about}) - {0}
 
@@ -95,6 +99,8 @@ class _Focus:
             return bool(self._numbers & set(fact.numbers))
         if isinstance(fact, Checkpointed):
             return fact.number in self._numbers
+        if isinstance(fact, Gap):
+            return fact.shard in self._shards
         if isinstance(fact, (Accepted, Committed, Moved, Rejected)):
             return any(record in self._records for record in _records(self._of, fact))
         return _invocation(fact) in self._invocations
@@ -119,6 +125,12 @@ def _records(of: History, fact: Fact) -> Iterator[RecordKey]:
 def _committed(of: History, fact: Committed) -> tuple[str, str]:
     carried = "; ".join(_record(of, record) for record, _ in fact.records)
     return f"writer {fact.writer}", f"{fact.change} is committed: {carried or 'no events'}"
+
+
+def _intended(_: History, fact: Intended) -> tuple[str, str]:
+    events = f"events of {', '.join(fact.keys)}" if fact.keys else "no events"
+    items = ", ".join("/".join(item) for item in sorted(fact.items)) or "nothing"
+    return f"writer {fact.writer}", f"means to commit {fact.change}: {events}; a change of {items}"
 
 
 def _told(_: History, fact: Told) -> tuple[str, str]:
@@ -174,6 +186,16 @@ def _checkpointed(_: History, fact: Checkpointed) -> tuple[str, str]:
     return f"source of {fact.destination}", f"{fact.shard} is done up to {fact.number}"
 
 
+def _started(_: History, fact: Started) -> tuple[str, str]:
+    passed = ", ".join(f"{shard} up to {number}" for shard, number in fact.passed)
+    return f"source of {fact.destination}", f"begins at LATEST, passing over {passed or 'nothing'}"
+
+
+def _gap(_: History, fact: Gap) -> tuple[str, str]:
+    after = "its start" if fact.after is None else fact.after
+    return f"source of {fact.destination}", f"{fact.shard} has a gap after {after}: what was trimmed was not read"
+
+
 def _discarded(_: History, fact: Discarded) -> tuple[str, str]:
     return f"source of {fact.destination}", f"gives up {_several(fact.numbers)} of {fact.shard}: {fact.condition}"
 
@@ -201,12 +223,15 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Discarded: _discarded,
     Ended: _ended,
     Faulted: _faulted,
+    Gap: _gap,
     Heard: _heard,
+    Intended: _intended,
     Invoked: _invoked,
     Moved: _moved,
     Raised: _raised,
     Rejected: _rejected,
     Sent: _sent,
+    Started: _started,
     Told: _told,
     Trimmed: _trimmed,
     Written: _written,

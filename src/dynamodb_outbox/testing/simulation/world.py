@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
+from dynamodb_outbox.core.eventsource.lineage import StartingPosition
+from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sinks.eventbridge import EventBridge
@@ -141,12 +143,12 @@ class _World:
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
-            self._connect(destination)
+            self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
 
-    def _connect(self, destination: str) -> None:
-        """Put a bus, a function and an event source mapping behind the stream."""
-        bus = Bus(self._network, destination)
+    def _connect(self, destination: str) -> Source:
+        """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
+        bus = Bus(self._network, destination, refuses_poison=destination not in self._settings.tolerant)
         function = Function(
             self._network,
             destination,
@@ -154,14 +156,17 @@ class _World:
             instances=self._settings.instances,
             timeout_ms=self._settings.function_timeout_ms,
         )
-        Source(
+        source = Source(
             self._network,
             self._chance,
             self._stream,
             function,
             _mapping(self._settings),
             destination=destination,
-        ).create()
+            starting=StartingPosition(self._settings.starting),
+        )
+        source.create()
+        return source
 
     def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
         return FunctionWorld(
@@ -197,13 +202,13 @@ def _stream_settings(settings: Settings) -> StreamSettings:
 
 
 def _mapping(settings: Settings) -> MappingConfig:
-    pattern = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {LAYOUT.sk: {"S": [{"prefix": LAYOUT.prefix}]}}}}
     return MappingConfig(
         batch_size=settings.batch_size,
         batching_window_ms=settings.window_ms,
         parallelization_factor=settings.parallelization,
-        filters=compile_filters(pattern) if settings.filtered else NO_FILTERS,
+        filters=compile_filters(stream_filter(LAYOUT)) if settings.filtered else NO_FILTERS,
         maximum_retry_attempts=settings.retries,
+        maximum_record_age_s=settings.record_age_s,
         bisect_on_error=settings.bisect,
         report_batch_item_failures=True,
     )

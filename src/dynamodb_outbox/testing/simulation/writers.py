@@ -1,12 +1,13 @@
 """Writers: services that change items and say so, with the real `Outbox`, over a network that loses their answers.
 
-What a writer does is a list of writes, each one transaction: a change of the items of its keys, and events. What it was
-told is noted beside what was committed: only the server knows that. The data of every event carries a mark, the change
-and the event's place in it.
+What a writer does is a list of writes, each one transaction: a change of the items of its keys, and events. What it
+means to write is noted before the library hears of it, and what it was told beside what was committed: only the server
+knows that. The data of every event carries a mark, the change and the event's place in it.
 
 A command (`command`) has an idempotency key. Whoever sends it repeats it as long as it does not know how it ended, and
 sometimes though it does (`repeated`). A write that is no command is never repeated by a new transaction, but its own
-`commit()` is called again a few times, as the errors of the library allow; then it is given up.
+`commit()` is called again a few times, as the errors of the library allow; then it is given up. A command that counts
+reads before it writes, so its content may differ from run to run; it has a fingerprint, as such commands need.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from botocore.config import Config
 
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.errors import CommitUnknown, OutboxError
+from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, OutboxError
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.testing.simulation.bus import POISON
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Committed, Told
+from dynamodb_outbox.testing.simulation.facts import Committed, Intended, Told
+from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.network import COMMIT, NO_TROUBLES
 from dynamodb_outbox.testing.simulation.process import WRITER_PERILS, Process, ProcessEntropy
 from dynamodb_outbox.testing.simulation.table import REGION, TABLE, cancelled
@@ -134,7 +136,6 @@ class Writer:
             if self._at_work is None:
                 self._kernel.sleep(self._left[-1].at_ms - self._kernel.now_ms)
                 self._at_work, self._sent, self._open = self._left.pop(), 0, False
-            client.change = self._at_work.change
             self._see_through(self._at_work, outbox, client, entropy, process)
             self._at_work = None
 
@@ -146,55 +147,77 @@ class Writer:
             self._sent += 1
             entropy.begin(f"{self._chance.seed}/{write.change}/{self._sent}")
             process.boundaries = 0
-            outcome = self._outcome(write, outbox, client)
-            if outcome == "failed" and self._open:
-                outcome = "unknown"  # it is known of this transaction alone
-            self._tell(write, outcome)
+            client.change, client.attempt = write.change, self._sent
+            self._intend(write)
+            outcome, events = self._outcome(write, outbox, client)
+            self._tell(write, outcome, events)
             if outcome == "failed" or not write.command or self._sent >= _REPEATS:
                 return
             if outcome == "committed" and not (write.repeated and self._sent == 1):
                 return
             self._pause(write, "repeat")
 
-    def _outcome(self, write: Write, outbox: Outbox, client: TableClient) -> Outcome:
-        """Commit a write as a new transaction, insisting where that may help; return what is known then."""
-        transaction = outbox.transaction(idempotency_key=write.change if write.command else None)
+    def _intend(self, write: Write) -> None:
+        items = frozenset((key, _sort_key(write)) for key in write.keys)
+        self._network.ledger.note(Intended(self._kernel.now_ms, self.name, write.change, self._sent, write.keys, items))
+
+    def _outcome(self, write: Write, outbox: Outbox, client: TableClient) -> tuple[Outcome, tuple[str, ...]]:
+        """Commit a write as a new transaction, insisting where that may help; return what is known then.
+
+        An attempt that the table never looked at says nothing of those before it, one that it refused does: it would
+        have found the guard of a command that is committed.
+        """
+        key = write.change if write.command else None
+        transaction = outbox.transaction(idempotency_key=key, fingerprint=key if write.kind == "count" else None)
+        unseen: Outcome = "unknown" if self._open else "failed"
         try:
             _fill(transaction, write, client, self._table)
         except TRANSPORT:
-            return "failed"  # nothing was sent
-        outcome: Outcome = "failed"
+            return unseen, ()  # nothing was sent
+        outcome = unseen
         for attempt in range(_COMMITS):
             if attempt:
                 self._pause(write, "commit", attempt)
             try:
-                transaction.commit()
-            except OutboxError as error:
-                outcome = "unknown" if isinstance(error, CommitUnknown) else "failed"
+                receipt = transaction.commit()
+            except CommitUnknown:
+                outcome = "unknown"
+            except CommitFailed as error:
+                if isinstance(error, ConditionFailed):
+                    return "failed", ()
+                outcome = unseen
                 if not error.retryable:
                     break
+            except OutboxError:
+                return "failed", ()
             else:
-                return "committed"
-        return outcome
+                return "committed", receipt.event_ids
+        return outcome, ()
 
     def _pause(self, write: Write, *what: object) -> None:
         self._kernel.sleep(self._chance.whole(*_PAUSE_MS, write.change, self._sent, *what))
 
-    def _tell(self, write: Write, outcome: Outcome) -> None:
+    def _tell(self, write: Write, outcome: Outcome, events: tuple[str, ...] = ()) -> None:
         self._open = self._open or outcome != "failed"
-        self._network.ledger.note(Told(self._kernel.now_ms, self.name, write.change, outcome))
+        self._network.ledger.note(Told(self._kernel.now_ms, self.name, write.change, outcome, self._sent, events))
+
+
+def _sort_key(write: Write) -> str:
+    """Return the sort key of the items that a write changes."""
+    return {"create": f"CHANGE#{write.change}", "overwrite": "LAST", "count": "META"}[write.kind]
 
 
 def _fill(transaction: Transaction, write: Write, client: TableClient, table: Table) -> None:
     """Put the changes and the events of a write into a transaction. Raises what reading an item raises."""
     pk, sk, version = table.layout.pk, table.sk, str(table.layout.version)
     for key in dict.fromkeys(write.keys):
+        item = {pk: key, sk: _sort_key(write)}
         if write.kind == "create":
-            transaction.put({pk: key, sk: f"CHANGE#{write.change}"}, if_absent=True)
+            transaction.put(item, if_absent=True)
         elif write.kind == "overwrite":
-            transaction.put({pk: key, sk: "LAST", "change": write.change}, overwrite=True)
+            transaction.put({**item, "change": write.change}, overwrite=True)
         else:
-            _count(transaction, {pk: key, sk: "META"}, write, client, version)
+            _count(transaction, item, write, client, version)
     for place, key in enumerate(write.keys):
         data: dict[str, Any] = {"change": write.change, "n": place}
         if place in write.poison:
@@ -233,17 +256,18 @@ class _Entropy:
 class TableClient(SimulatedClient):
     """What a writer uses of boto3's client of DynamoDB.
 
-    `change` is what it is at work on: the ledger says of a transaction that was committed which change it is.
+    `change` is what it is at work on, for the `attempt`-th time: the ledger says so of each transaction committed.
     """
 
     def __init__(self, network: Network, process: Process, table: Table) -> None:
         super().__init__(network, process, service="dynamodb", where=_SERVER, region=REGION, config=_CONFIG)
         self.change = ""
+        self.attempt = 0
         self._table = table
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems."""
-        self._call("TransactWriteItems", partial(self._transact, request, self.change), COMMIT)
+        self._call("TransactWriteItems", partial(self._transact, request, self.change, self.attempt), COMMIT)
         return {}
 
     def get_item(self, **request: Any) -> dict[str, Any]:
@@ -251,23 +275,25 @@ class TableClient(SimulatedClient):
         item = self._call("GetItem", partial(self._table.get_item, request["Key"]), NO_TROUBLES)
         return {} if item is None else {"Item": item}
 
-    def _transact(self, request: Mapping[str, Any], change: str) -> None:
+    def _transact(self, request: Mapping[str, Any], change: str, attempt: int) -> None:
         """Commit, at the server."""
-        if self._network.faults.take("commit_conflict", _SERVER) is not None:
+        if self._network.faults.take("commit_conflict", _SERVER, met=Met(0, self._process.name)) is not None:
             others = len(request["TransactItems"]) - 1
             raise cancelled([{"Code": "TransactionConflict"}, *({"Code": "None"} for _ in range(others))])
         writer = self._process.owner
         self._table.transact_write_items(
-            request, by=writer, when_committed=partial(self._committed, request, writer, change)
+            request, by=writer, when_committed=partial(self._committed, request, writer, change, attempt)
         )
 
-    def _committed(self, request: Mapping[str, Any], writer: str, change: str) -> None:
-        layout = self._table.layout
-        items = [member["Put"]["Item"] for member in request["TransactItems"] if "Put" in member]
-        records = tuple(
-            (self._table.key_of(item), decode(item, layout, source=SOURCE).events)
-            for item in items
-            if item[self._table.sk]["S"].startswith(layout.prefix)
-        )
-        now_ms = self._network.kernel.now_ms
-        self._network.ledger.note(Committed(now_ms, request["ClientRequestToken"], writer, change, records))
+    def _committed(self, request: Mapping[str, Any], writer: str, change: str, attempt: int) -> None:
+        table, layout, records, items = self._table, self._table.layout, [], set()
+        for member in request["TransactItems"]:
+            ((kind, action),) = member.items()
+            written = action["Item"] if kind == "Put" else action["Key"]
+            partition, sort_key = table.key_of(written)
+            if kind == "Put" and sort_key.startswith(layout.prefix):
+                records.append(((partition, sort_key), decode(written, layout, source=SOURCE).events))
+            elif kind != "ConditionCheck" and not partition.startswith(layout.guard_prefix):
+                items.add((partition, sort_key))
+        token, now_ms = request["ClientRequestToken"], self._network.kernel.now_ms
+        self._network.ledger.note(Committed(now_ms, token, writer, change, tuple(records), frozenset(items), attempt))
