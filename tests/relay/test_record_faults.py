@@ -36,21 +36,37 @@ def without(element: dict[str, Any], *names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("image", "changes", "reason"),
     [
-        (ROW, {"type": {"N": "1"}}, "attribute 'type' is missing, empty or not of type S."),
-        (ROW, {"payload": {"S": ""}}, "attribute 'payload' is missing, empty or not of type S."),
+        (ROW, {"type": {"N": "1"}}, "attribute 'type' is missing, empty, NULL or not of type S."),
+        (ROW, {"payload": {"S": ""}}, "attribute 'payload' is missing, empty, NULL or not of type S."),
         (
             ROW,
             {"payload": {"S": "{} {}"}},
             "its payload is not JSON that can be published: something follows the value (character 2).",
         ),
-        (ROW, {"ts": {"S": "1"}}, "attribute 'ts' is missing, not of type N, or not a time in epoch seconds."),
-        (ROW, {"ts": {"N": "1e99"}}, "attribute 'ts' is missing, not of type N, or not a time in epoch seconds."),
+        (
+            ROW,
+            {"ts": {"S": "1"}},
+            (
+                "attribute 'ts' is not a number (N) of seconds since 1970; for text say "
+                "Layout(columns={'time': 'ts', 'ts': 'outbox_ts'})."
+            ),
+        ),
+        (
+            ROW,
+            {"ts": {"N": "1e99"}},
+            "attribute 'ts' is not a number (N) of seconds since 1970: it is outside the years 1 to 9999.",
+        ),
+        (
+            ROW,
+            {"ts": {"NULL": True}},
+            "attribute 'ts' is missing, NULL, or not a number (N) of seconds since 1970.",
+        ),
         (ROW, {"sk": {"S": "OUTBOX#"}}, "the sort key has no id after 'OUTBOX#'."),
         (PLAIN, {"ob_v": {"N": "2"}}, "its schema (ob_v) is not 1: a newer relay is needed."),
-        (PLAIN, {"key": {"N": "1"}}, "attribute 'key' is missing, empty or not of type S."),
-        (PLAIN, {"source": {"S": ""}}, "attribute 'source' is missing, empty or not of type S."),
-        (PLAIN, {"subject": {"N": "1"}}, "attribute 'subject' is missing, empty or not of type S."),
-        (PLAIN, {"seq": {"N": "1"}}, "attribute 'seq' is missing, empty or not of type S."),
+        (PLAIN, {"key": {"N": "1"}}, "attribute 'key' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"source": {"S": ""}}, "attribute 'source' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"subject": {"N": "1"}}, "attribute 'subject' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"seq": {"N": "1"}}, "attribute 'seq' is missing, empty, NULL or not of type S."),
         (PLAIN, {"payload": {"S": "1,2"}}, "its payload is not one JSON value."),
         (PLAIN, {"time": {"S": "now"}}, "its time, or that of one of its events, is not RFC 3339."),
         (PLAIN, {"attributes": {"S": "x"}}, "attribute 'attributes' is not of type M."),

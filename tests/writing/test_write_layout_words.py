@@ -46,7 +46,7 @@ TABLES = Tables("shop", "shop", Layout(), {"carts": Keys("id", None, pk_type="N"
     ("call", "text"),
     [
         (
-            lambda: check_writable(Layout(sk_type="N", select={"kind": "event"}), None, "s"),
+            lambda: check_writable(Layout(sk_type="N", select={"kind": "event"}), None),
             (
                 "Outbox: 'sk' is of type N and cannot carry 'OUTBOX#' and a record's id. A relay may read such a table "
                 "by Layout(select=...); what an Outbox writes needs a table of its own, whose keys are text: "
@@ -54,19 +54,20 @@ TABLES = Tables("shop", "shop", Layout(), {"carts": Keys("id", None, pk_type="N"
             ),
         ),
         (
-            lambda: check_writable(Layout(payload_format="map"), "gzip", "s"),
+            lambda: check_writable(Layout(payload_format="map"), "gzip"),
             (
                 "Outbox: compression='gzip' stores payloads as bytes, and Layout(payload_format='map') as maps. Leave "
                 "one of them out."
             ),
         ),
         (
-            lambda: check_writable(Layout(select={"kind": {"prefix": "ev"}}), None, "s"),
+            lambda: check_writable(Layout(select={"kind": {"prefix": "ev"}}), None),
             (
                 "Outbox: by Layout(select={'kind': {'prefix': 'ev'}}) this outbox's own records would not be taken for "
-                "records, and never be published. Attributes that have to be equal to a text are added to its records, "
-                "where they have none of that name themselves; a beginning is met by a key alone, with prefix= or "
-                "own_partition=True."
+                "records, or not all of them, and never be published: 'kind' is in the way. Attributes that have to be "
+                "equal to a text are added to its records, where they have none of that name themselves; a beginning "
+                "is met by the key alone that begins with prefix= (with own_partition=True the partition key does), "
+                "and by 'state', which is 'pending' in all of them."
             ),
         ),
         (
@@ -90,7 +91,7 @@ def test_a_layout_that_cannot_work_is_told_with_the_way_out(call: Callable[[], o
 @pytest.mark.parametrize("layout", [Layout(), TABLE, NUMBERS, Layout(pk_type="B"), Layout(select={"kind": "event"})])
 def test_a_layout_that_works_is_let_be(layout: Layout) -> None:
     """Each that carries a record's id in text, whatever the partition is made of."""
-    check_writable(layout, "gzip", "s")
+    check_writable(layout, "gzip")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_a_key_that_is_too_long_is_told_shortened() -> None:
             "x",
             NUMBERS,
             (
-                "is 'x', and that is no number. Records live in partitions of numbers (pk_type='N'): give the number's "
+                "is 'x': it is no number. Records live in partitions of numbers (pk_type='N'): give the number's "
                 "plain digits, as '42', or keep records in a table of their own, where keys are text: "
                 "Layout(placement='table')."
             ),
