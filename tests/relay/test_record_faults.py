@@ -124,6 +124,27 @@ def test_a_fault_names_the_record_and_what_is_wrong(
     assert caught.value.where == f"ORDER#1/{changed['sk']['S']}"
 
 
+@pytest.mark.parametrize(
+    ("time", "reason"),
+    [
+        ({"S": "2026-02-30T12:00:00Z"}, "not a time as text (S): there is no such day."),
+        ({"S": "noon"}, "not a time as text (S): it does not begin with a date as YYYY-MM-DD."),
+    ],
+)
+def test_the_time_of_a_row_by_hand_is_told_with_the_rule_that_it_breaks(time: dict[str, Any], reason: str) -> None:
+    """By its column."""
+    with pytest.raises(InvalidRecord) as caught:
+        decode(ROW | {"happened": time}, Layout(columns={"time": "happened"}), source="shop")
+    assert caught.value.reason == f"attribute 'happened' is {reason}"
+
+
+def test_a_time_that_is_no_number_is_told_as_none() -> None:
+    """In the column of seconds."""
+    with pytest.raises(InvalidRecord) as caught:
+        decode(ROW | {"ts": {"N": "x"}}, Layout(), source="shop")
+    assert caught.value.reason == "attribute 'ts' is not a number (N) of seconds since 1970: it is no number."
+
+
 def test_a_reference_beside_data_is_not_looked_at() -> None:
     """The two are the same; so is a record whose events have both."""
     plain = PLAIN | {"dataref": {"S": "s3://b/k"}, "datasha256": {"S": "x"}}
