@@ -36,21 +36,37 @@ def without(element: dict[str, Any], *names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("image", "changes", "reason"),
     [
-        (ROW, {"type": {"N": "1"}}, "attribute 'type' is missing, empty or not of type S."),
-        (ROW, {"payload": {"S": ""}}, "attribute 'payload' is missing, empty or not of type S."),
+        (ROW, {"type": {"N": "1"}}, "attribute 'type' is missing, empty, NULL or not of type S."),
+        (ROW, {"payload": {"S": ""}}, "attribute 'payload' is missing, empty, NULL or not of type S."),
         (
             ROW,
             {"payload": {"S": "{} {}"}},
             "its payload is not JSON that can be published: something follows the value (character 2).",
         ),
-        (ROW, {"ts": {"S": "1"}}, "attribute 'ts' is missing, not of type N, or not a time in epoch seconds."),
-        (ROW, {"ts": {"N": "1e99"}}, "attribute 'ts' is missing, not of type N, or not a time in epoch seconds."),
+        (
+            ROW,
+            {"ts": {"S": "1"}},
+            (
+                "attribute 'ts' is not a number (N) of seconds since 1970; for text say "
+                "Layout(columns={'time': 'ts', 'ts': 'outbox_ts'})."
+            ),
+        ),
+        (
+            ROW,
+            {"ts": {"N": "1e99"}},
+            "attribute 'ts' is not a number (N) of seconds since 1970: it is outside the years 1 to 9999.",
+        ),
+        (
+            ROW,
+            {"ts": {"NULL": True}},
+            "attribute 'ts' is missing, NULL, or not a number (N) of seconds since 1970.",
+        ),
         (ROW, {"sk": {"S": "OUTBOX#"}}, "the sort key has no id after 'OUTBOX#'."),
         (PLAIN, {"ob_v": {"N": "2"}}, "its schema (ob_v) is not 1: a newer relay is needed."),
-        (PLAIN, {"key": {"N": "1"}}, "attribute 'key' is missing, empty or not of type S."),
-        (PLAIN, {"source": {"S": ""}}, "attribute 'source' is missing, empty or not of type S."),
-        (PLAIN, {"subject": {"N": "1"}}, "attribute 'subject' is missing, empty or not of type S."),
-        (PLAIN, {"seq": {"N": "1"}}, "attribute 'seq' is missing, empty or not of type S."),
+        (PLAIN, {"key": {"N": "1"}}, "attribute 'key' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"source": {"S": ""}}, "attribute 'source' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"subject": {"N": "1"}}, "attribute 'subject' is missing, empty, NULL or not of type S."),
+        (PLAIN, {"seq": {"N": "1"}}, "attribute 'seq' is missing, empty, NULL or not of type S."),
         (PLAIN, {"payload": {"S": "1,2"}}, "its payload is not one JSON value."),
         (PLAIN, {"time": {"S": "now"}}, "its time, or that of one of its events, is not RFC 3339."),
         (PLAIN, {"attributes": {"S": "x"}}, "attribute 'attributes' is not of type M."),
@@ -106,6 +122,27 @@ def test_a_fault_names_the_record_and_what_is_wrong(
         decode(changed, Layout(), source="shop")
     assert caught.value.reason == reason
     assert caught.value.where == f"ORDER#1/{changed['sk']['S']}"
+
+
+@pytest.mark.parametrize(
+    ("time", "reason"),
+    [
+        ({"S": "2026-02-30T12:00:00Z"}, "not a time as text (S): there is no such day."),
+        ({"S": "noon"}, "not a time as text (S): it does not begin with a date as YYYY-MM-DD."),
+    ],
+)
+def test_the_time_of_a_row_by_hand_is_told_with_the_rule_that_it_breaks(time: dict[str, Any], reason: str) -> None:
+    """By its column."""
+    with pytest.raises(InvalidRecord) as caught:
+        decode(ROW | {"happened": time}, Layout(columns={"time": "happened"}), source="shop")
+    assert caught.value.reason == f"attribute 'happened' is {reason}"
+
+
+def test_a_time_that_is_no_number_is_told_as_none() -> None:
+    """In the column of seconds."""
+    with pytest.raises(InvalidRecord) as caught:
+        decode(ROW | {"ts": {"N": "x"}}, Layout(), source="shop")
+    assert caught.value.reason == "attribute 'ts' is not a number (N) of seconds since 1970: it is no number."
 
 
 def test_a_reference_beside_data_is_not_looked_at() -> None:

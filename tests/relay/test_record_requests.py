@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.core.record import moves
+from dynamodb_outbox.core.record.apart import apart_keys, stands_for
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.record.place import key_text, key_value
-from dynamodb_outbox.core.record.schema import apart_texts, hashed_apart
 from dynamodb_outbox.core.record.states import moved, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
 LAYOUT = Layout()
+ALONE = Layout(sk=None, placement="table")
 KEY: dict[str, Any] = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1"}}
 ROW = KEY | {"type": {"S": "t"}, "payload": {"S": "{}"}, "ts": {"N": "1"}}
 OURS = ROW | {"ob_v": {"N": "1"}, "id": {"S": "1"}, "key": {"S": "K"}, "at": {"N": "1000"}, "state": {"S": "pending"}}
@@ -25,6 +26,7 @@ WHY: dict[str, Any] = {
     "parked_code": {"S": "Bad"},
     "parked_reason": {"S": "never"},
 }
+WHY_BY_HAND = {name if name == "ob_pending" else f"ob_{name}": value for name, value in WHY.items()}
 IF_ABSENT: dict[str, Any] = {
     "ConditionExpression": "attribute_not_exists(#pk)",
     "ExpressionAttributeNames": {"#pk": "pk"},
@@ -44,26 +46,26 @@ def test_parking_a_row_that_is_there_adds_to_it() -> None:
             "#pk": "pk",
             "#state": "ob_state",
             "#ttl": "expires_at",
-            "#0": "id",
-            "#1": "key",
-            "#2": "at",
-            "#3": "ob_pending",
-            "#4": "parked_at",
-            "#5": "parked_code",
-            "#6": "parked_reason",
-            "#7": "parked_events",
-            "#8": "ob_state",
+            "#0": "ob_pending",
+            "#1": "ob_parked_at",
+            "#2": "ob_parked_code",
+            "#3": "ob_parked_reason",
+            "#4": "ob_parked_events",
+            "#5": "ob_state",
+            "#6": "id",
+            "#7": "key",
+            "#8": "at",
         },
         "ExpressionAttributeValues": {
-            ":0": {"S": "ORDER%231#1"},
-            ":1": {"S": "ORDER#1"},
-            ":2": {"N": "5000"},
-            ":3": {"S": "parked"},
-            ":4": {"N": "5000"},
-            ":5": {"S": "Bad"},
-            ":6": {"S": "never"},
-            ":7": {"NS": ["2", "10"]},
-            ":8": {"S": "parked"},
+            ":0": {"S": "parked"},
+            ":1": {"N": "5000"},
+            ":2": {"S": "Bad"},
+            ":3": {"S": "never"},
+            ":4": {"NS": ["2", "10"]},
+            ":5": {"S": "parked"},
+            ":6": {"S": "ORDER%231#1"},
+            ":7": {"S": "ORDER#1"},
+            ":8": {"N": "5000"},
         },
     }
 
@@ -76,21 +78,21 @@ def test_parking_a_record_whose_state_somebody_wrote_keeps_to_what_was_found() -
         "#pk": "pk",
         "#state": "state",
         "#ttl": "expires_at",
-        "#0": "at",
-        "#1": "ob_pending",
-        "#2": "parked_at",
-        "#3": "parked_code",
-        "#4": "parked_reason",
-        "#5": "state",
+        "#0": "ob_pending",
+        "#1": "parked_at",
+        "#2": "parked_code",
+        "#3": "parked_reason",
+        "#4": "state",
+        "#5": "at",
     }
     assert request["ExpressionAttributeValues"] == {
         ":found": {"S": "odd"},
-        ":0": {"N": "5000"},
-        ":1": {"S": "parked"},
-        ":2": {"N": "5000"},
-        ":3": {"S": "Bad"},
-        ":4": {"S": "never"},
-        ":5": {"S": "parked"},
+        ":0": {"S": "parked"},
+        ":1": {"N": "5000"},
+        ":2": {"S": "Bad"},
+        ":3": {"S": "never"},
+        ":4": {"S": "parked"},
+        ":5": {"N": "5000"},
     }
     with pytest.raises(ValueError, match="published"):
         moves.park_there("shop", OURS | {"state": {"S": "published"}}, LAYOUT, ALL)
@@ -119,7 +121,7 @@ def test_parking_a_row_that_is_gone_writes_it_whole() -> None:
     own: dict[str, Any] = {"id": {"S": "ORDER%231#1"}, "key": {"S": "ORDER#1"}, "at": {"N": "5000"}}
     assert moves.park("shop", ROW | {"ob_state": {"S": "odd"}}, LAYOUT, ALL) == {
         "TableName": "shop",
-        "Item": ROW | own | WHY | {"ob_state": {"S": "parked"}},
+        "Item": ROW | own | WHY_BY_HAND | {"ob_state": {"S": "parked"}},
         **IF_ABSENT,
     }
 
@@ -137,10 +139,10 @@ def test_what_stands_for_a_record_says_for_which() -> None:
         "parked_events": {"NS": ["2", "10"]},
     }  # fmt: skip
     assert moves.park_apart("shop", key, OURS, LAYOUT, SOME) == {"TableName": "shop", "Item": item, **IF_ABSENT}
-    assert moves.stands_for(item, OURS, LAYOUT)
-    assert not moves.stands_for(item | {"parked_sk": {"S": "OUTBOX#2"}}, OURS, LAYOUT)
-    assert not moves.stands_for({name: item[name] for name in item if name != "ob_v"}, OURS, LAYOUT)
-    assert not moves.stands_for(item | {"pk": {"S": "ORDER#2"}}, OURS, LAYOUT)
+    assert stands_for(item, OURS, LAYOUT)
+    assert not stands_for(item | {"parked_sk": {"S": "OUTBOX#2"}}, OURS, LAYOUT)
+    assert not stands_for({name: item[name] for name in item if name != "ob_v"}, OURS, LAYOUT)
+    assert not stands_for(item | {"pk": {"S": "ORDER#2"}}, OURS, LAYOUT)
 
 
 def test_adding_to_a_parked_record() -> None:
@@ -169,7 +171,7 @@ def test_adding_to_a_parked_record() -> None:
     assert moves.park_more("shop", OURS, LAYOUT, SOME) == request
     assert moves.park_more("shop", ROW, LAYOUT, ALL) == request | {
         "UpdateExpression": "SET #0 = :0, #1 = :1, #2 = :2 REMOVE #events",
-        "ExpressionAttributeNames": names | {"#state": "ob_state"},
+        "ExpressionAttributeNames": {name: f"ob_{attribute}" for name, attribute in names.items()},
         "ExpressionAttributeValues": values,
     }
 
@@ -272,18 +274,27 @@ def test_a_park_is_superfluous_when_its_events_are_parked(
 
 def test_what_stands_apart_has_a_key_that_fits() -> None:
     """Behind the record's own, counted in bytes of UTF-8, or by its hash."""
-    hashed = hashed_apart("OUTBOX#é", "OUTBOX#")
-    assert hashed == "OUTBOX#454ccab1def5d0422d04debfcb246bd9257013c3779518e6b08c1a7087f8c381#parked"
-    assert apart_texts("OUTBOX#é", "OUTBOX#", 16) == ("OUTBOX#é#parked", hashed)
-    assert apart_texts("OUTBOX#é", "OUTBOX#", 15) == (hashed,)
+    hashed = "OUTBOX#454ccab1def5d0422d04debfcb246bd9257013c3779518e6b08c1a7087f8c381#parked"
+    assert apart_keys(KEY | {"sk": {"S": "OUTBOX#é"}}, LAYOUT) == (
+        KEY | {"sk": {"S": "OUTBOX#é#parked"}},
+        KEY | {"sk": {"S": hashed}},
+    )
 
 
-def test_a_record_parked_apart_keeps_within_the_bytes_of_a_sort_key() -> None:
-    """1,024 bytes: what is longer is hashed."""
-    fits: dict[str, Any] = KEY | {"sk": {"S": "OUTBOX#" + "x" * 1010}}
-    assert [len(key["sk"]["S"]) for key in moves.apart_keys(fits, LAYOUT)] == [1024, 78]
-    longer: dict[str, Any] = KEY | {"sk": {"S": "OUTBOX#" + "x" * 1011}}
-    assert [len(key["sk"]["S"]) for key in moves.apart_keys(longer, LAYOUT)] == [78]
+@pytest.mark.parametrize(("layout", "name", "most"), [(LAYOUT, "sk", 1_024), (ALONE, "pk", 2_048)])
+def test_a_record_parked_apart_keeps_within_the_bytes_of_its_key(layout: Layout, name: str, most: int) -> None:
+    """Of a sort key 1,024, of a partition key alone 2,048: what is longer is hashed."""
+    carried = "OUTBOX#é" + "x" * (most - 16)
+    fits, longer = ({"pk": {"S": "A"}, name: {"S": text}} for text in (carried, carried + "x"))
+    assert [len(key[name]["S"].encode()) for key in apart_keys(fits, layout)] == [most, 78]
+    assert [len(key[name]["S"].encode()) for key in apart_keys(longer, layout)] == [78]
+
+
+def test_a_partition_that_is_text_stands_in_for_a_sort_key_that_is_none() -> None:
+    """By its hash alone; the sort key stays."""
+    layout = Layout(sk_type="N", select={"kind": "event"})
+    hashed = "OUTBOX#fada5d235b5eeba6be04f80c2d1678a3802d90768548bff45f846837fa70914e#parked"
+    assert apart_keys(KEY | {"sk": {"N": "7"}}, layout) == ({"pk": {"S": hashed}, "sk": {"N": "7"}},)
 
 
 def test_a_number_of_38_digits_is_a_key() -> None:

@@ -38,7 +38,8 @@ VERSION_4: dict[str, Any] = {"#ob_version": "version"}
 
 def test_a_put_as_a_whole() -> None:
     """With its version, which its fingerprint does not see, and the old item asked for."""
-    made = put(TARGET, KEY | {"n": 1}, Requirement(if_version=3), VERSIONED)
+    required = Requirement(if_version=3)
+    made = put(TARGET, KEY | {"n": 1}, required, VERSIONED)
     condition = {
         "ConditionExpression": "#ob_version = :ob_version",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -55,6 +56,7 @@ def test_a_put_as_a_whole() -> None:
         4,
         4,
         table | {"Item": item} | condition | {"ExpressionAttributeValues": {}},
+        required,
     )
     assert made.writes
     plain = put(TARGET, KEY, Requirement(), PLAIN, overwrite=True)
@@ -65,7 +67,8 @@ def test_a_put_as_a_whole() -> None:
 
 def test_an_update_as_a_whole() -> None:
     """Names and values of both expressions; sized by its key and by what is sent."""
-    made = update(TARGET, CHANGES, Requirement(condition=CONDITION, if_version=3), VERSIONED)
+    required = Requirement(condition=CONDITION, if_version=3)
+    made = update(TARGET, CHANGES, required, VERSIONED)
     body = {
         "TableName": "shop",
         "Key": WIRE,
@@ -81,7 +84,7 @@ def test_an_update_as_a_whole() -> None:
         },
     }
     content = body | {"ExpressionAttributeValues": {":a": {"S": "four"}, ":b": {"S": "seven.."}}}
-    assert made == Action("Update", TARGET, body, KEY_BYTES + 4 + 2 + 2 + 7, 4, 4, content)
+    assert made == Action("Update", TARGET, body, KEY_BYTES + 4 + 2 + 2 + 7, 4, 4, content, required)
     first = update(TARGET, CHANGES, Requirement(if_absent=True), VERSIONED)
     assert (first.version, first.number) == (1, 1)
     assert first.body["ExpressionAttributeNames"] == {"#x": "x", "#ob_version": "version", "#ob_pk": "pk"}
@@ -93,7 +96,8 @@ def test_an_update_as_a_whole() -> None:
 
 def test_a_delete_as_a_whole() -> None:
     """It writes no version, and its events have the number after the one that it deletes."""
-    made = delete(TARGET, Requirement(if_version=3, condition=CONDITION), VERSIONED)
+    required = Requirement(if_version=3, condition=CONDITION)
+    made = delete(TARGET, required, VERSIONED)
     body = {
         "TableName": "shop",
         "Key": WIRE,
@@ -103,14 +107,15 @@ def test_a_delete_as_a_whole() -> None:
         "ExpressionAttributeValues": {":ob_version": {"N": "3"}, ":b": {"S": "seven.."}},
     }
     content = body | {"ExpressionAttributeValues": {":b": {"S": "seven.."}}}
-    assert made == Action("Delete", TARGET, body, KEY_BYTES + 2 + 7, None, 4, content)
+    assert made == Action("Delete", TARGET, body, KEY_BYTES + 2 + 7, None, 4, content, required)
     plain = delete(TARGET, Requirement(), PLAIN)
     assert plain == Action("Delete", TARGET, {"TableName": "shop", "Key": WIRE}, KEY_BYTES)
 
 
 def test_a_check_as_a_whole() -> None:
     """It writes nothing."""
-    made = check(TARGET, Requirement(condition=CONDITION), PLAIN)
+    required = Requirement(condition=CONDITION)
+    made = check(TARGET, required, PLAIN)
     body = {
         "TableName": "shop",
         "Key": WIRE,
@@ -119,7 +124,7 @@ def test_a_check_as_a_whole() -> None:
         "ExpressionAttributeNames": {"#y": "y"},
         "ExpressionAttributeValues": {":b": {"S": "seven.."}},
     }
-    assert made == Action("ConditionCheck", TARGET, body, KEY_BYTES + 7)
+    assert made == Action("ConditionCheck", TARGET, body, KEY_BYTES + 7, requirement=required)
     assert not made.writes
     versioned = check(TARGET, Requirement(if_version=3), VERSIONED)
     assert versioned.content is not None

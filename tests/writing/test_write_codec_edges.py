@@ -59,6 +59,31 @@ def refused(read: Callable[[], object]) -> tuple[str, str]:
     return caught.value.path, caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("item", "path", "reason"),
+    [
+        ({"": 1}, "item", "has an attribute without a name; DynamoDB takes names of one byte or more."),
+        ({"x" * 65_536: 1}, f"item.{'x' * 40}...", "has a name of 65,536 bytes; 65,535 are the most."),
+        ({"é" * 32_768: 1}, f"item.{'é' * 40}...", "has a name of 65,536 bytes; 65,535 are the most."),
+        ({"a": [{1, "1"}]}, "item.a[0]", "a set holds text only, numbers only or bytes only; use a list."),
+        ({"a": {None}}, "item.a", "a set holds text only, numbers only or bytes only; use a list."),
+        ({"a": set()}, "item.a", "DynamoDB has no empty set; leave the attribute out, or use a list."),
+        ({"a": Decimal("1E-131")}, "item.a", "is outside DynamoDB's range of 1E-130 to 9.99E+125; use text."),
+        ({"a": Decimal("1E+126")}, "item.a", "is outside DynamoDB's range of 1E-130 to 9.99E+125; use text."),
+    ],
+    ids=["no name", "long", "long in bytes", "mixed", "nulls", "empty", "small", "large"],
+)
+def test_an_item_that_cannot_be_stored_is_told(item: dict[str, Any], path: str, reason: str) -> None:
+    """By the place in it; a name that is too long is cut."""
+    assert refused(lambda: serialize_item(item, "item")) == (path, reason)
+
+
+def test_an_attribute_may_have_a_name_of_one_byte_and_of_as_many_as_dynamodb_takes() -> None:
+    """Counted in UTF-8."""
+    for name in ("x", "x" * 65_535, "é" * 32_767):
+        assert serialize_item({name: 1}) == {name: {"N": "1"}}
+
+
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 

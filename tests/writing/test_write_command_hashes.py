@@ -12,7 +12,8 @@ from typing import Any, cast
 from write_world import new_id, some_event
 
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, guard_hash, token_of
-from dynamodb_outbox.core.record.schema import id_by_hand, index_shard
+from dynamodb_outbox.core.record.by_hand import id_by_keys
+from dynamodb_outbox.core.record.schema import index_shard
 
 BODY: dict[str, Any] = {
     "TableName": "shop",
@@ -65,12 +66,13 @@ def test_the_guards_key_and_the_token() -> None:
 def test_the_id_of_a_hand_written_record() -> None:
     """A UUID is kept; else partition and suffix, told apart; what is too long, or has no UTF-8, is hashed as bytes."""
     uuid = "0190163D-8694-739b-aea5-966c26f8ad91"
-    assert id_by_hand("ORDER#1", uuid) == uuid
-    assert id_by_hand("ORDER#1%", "7#8") == "ORDER%231%25#7#8"
-    assert id_by_hand("P", "x" * 510) == "P#" + "x" * 510
-    assert id_by_hand("P", "x" * 511) == "66325f35699ec1559ab9b62ca214074523fe8c10960e08068fa083d2e13611df"
-    assert id_by_hand("P", "é" * 255) == "P#" + "é" * 255
-    assert id_by_hand("P\ud800", "x" * 511) == "7a9d62f0dae890919ad83e0be4877b3c359c6b8b41a4422e254ac4dc8c4a9402"
+    assert id_by_keys("ORDER#1", uuid) == uuid
+    assert id_by_keys(None, "7#8%") == "7#8%"
+    assert id_by_keys("ORDER#1%", "7#8") == "ORDER%231%25#7#8"
+    assert id_by_keys("P", "x" * 510) == "P#" + "x" * 510
+    assert id_by_keys("P", "x" * 511) == "66325f35699ec1559ab9b62ca214074523fe8c10960e08068fa083d2e13611df"
+    assert id_by_keys("P", "é" * 255) == "P#" + "é" * 255
+    assert id_by_keys("P\ud800", "x" * 511) == "7a9d62f0dae890919ad83e0be4877b3c359c6b8b41a4422e254ac4dc8c4a9402"
 
 
 def test_the_shard_of_a_key() -> None:

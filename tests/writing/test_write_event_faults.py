@@ -11,15 +11,8 @@ from write_world import new_id, some_event
 from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
 from dynamodb_outbox.core.codec.envelope import cloudevent
 from dynamodb_outbox.core.codec.size import entry_bytes
-from dynamodb_outbox.core.commit.events import (
-    check_event_size,
-    checked_fields,
-    claimed,
-    gather,
-    lightened,
-    new_event,
-    settled,
-)
+from dynamodb_outbox.core.commit.claiming import check_event_size, claimed, lightened
+from dynamodb_outbox.core.commit.events import checked_fields, gather, new_event, settled
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import ids_needed
 from dynamodb_outbox.core.commit.targets import Tables
@@ -67,7 +60,8 @@ def size_of(event: Event) -> int:
         (lambda: checked(type=""), "type", "is ''; text that is not empty is needed."),
         (lambda: checked(type="x" * 129), "type", "has 129 characters; EventBridge takes 128 at most."),
         (lambda: checked(subject=5), "subject", "is 5; text that is not empty is needed."),
-        (lambda: checked(key=5), "key", "is 5; text that is not empty is needed."),
+        (lambda: checked(key=5), "key", "is 5, and a key is text: '5'."),
+        (lambda: checked(key=[5]), "key", "is [5]; text that is not empty is needed."),
         (lambda: checked(key="IDEMP#1"), "key", "starts with 'IDEMP#', which belongs to the library's own items."),
         (lambda: checked(attributes=[1]), "attributes", "is [1]; a dict is needed."),
         (
@@ -99,7 +93,11 @@ def size_of(event: Event) -> int:
             "id",
             f"{new_id(7)!r} comes twice; two events have two ids.",
         ),
-        (lambda: checked_events([by_hand(id="1")], Layout()), "id", "is '1'; a UUID in its usual form is needed."),
+        (
+            lambda: checked_events([by_hand(id="1")], Layout()),
+            "id",
+            "is '1'; a UUID in its usual form, in lower case, is needed.",
+        ),
         (
             lambda: checked_events([by_hand(source="aws.s3")], Layout()),
             "source",

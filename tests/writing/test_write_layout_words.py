@@ -46,7 +46,7 @@ TABLES = Tables("shop", "shop", Layout(), {"carts": Keys("id", None, pk_type="N"
     ("call", "text"),
     [
         (
-            lambda: check_writable(Layout(sk_type="N", select={"kind": "event"}), None, "s"),
+            lambda: check_writable(Layout(sk_type="N", select={"kind": "event"}), None),
             (
                 "Outbox: 'sk' is of type N and cannot carry 'OUTBOX#' and a record's id. A relay may read such a table "
                 "by Layout(select=...); what an Outbox writes needs a table of its own, whose keys are text: "
@@ -54,19 +54,20 @@ TABLES = Tables("shop", "shop", Layout(), {"carts": Keys("id", None, pk_type="N"
             ),
         ),
         (
-            lambda: check_writable(Layout(payload_format="map"), "gzip", "s"),
+            lambda: check_writable(Layout(payload_format="map"), "gzip"),
             (
                 "Outbox: compression='gzip' stores payloads as bytes, and Layout(payload_format='map') as maps. Leave "
                 "one of them out."
             ),
         ),
         (
-            lambda: check_writable(Layout(select={"kind": {"prefix": "ev"}}), None, "s"),
+            lambda: check_writable(Layout(select={"kind": {"prefix": "ev"}}), None),
             (
                 "Outbox: by Layout(select={'kind': {'prefix': 'ev'}}) this outbox's own records would not be taken for "
-                "records, and never be published. Attributes that have to be equal to a text are added to its records, "
-                "where they have none of that name themselves; a beginning is met by a key alone, with prefix= or "
-                "own_partition=True."
+                "records, or not all of them, and never be published: 'kind' is in the way. Attributes that have to be "
+                "equal to a text are added to its records, where they have none of that name themselves; a beginning "
+                "is met by the key alone that begins with prefix= (with own_partition=True the partition key does), "
+                "and by 'state', which is 'pending' in all of them."
             ),
         ),
         (
@@ -87,10 +88,40 @@ def test_a_layout_that_cannot_work_is_told_with_the_way_out(call: Callable[[], o
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("layout", "missed"),
+    [
+        (Layout(select={"pk": {"prefix": "OUT"}}), "'pk'"),
+        (Layout(own_partition=True, select={"kind": {"prefix": "OUT"}}), "'kind'"),
+        (Layout(select={"sk": {"prefix": "OUTBOX#1"}}), "'sk'"),
+        (Layout(select={"state": {"prefix": "pendings"}}), "'state'"),
+        (Layout(select={"kind": {"prefix": "OUT"}, "sk": {"prefix": "OUT"}, "pk": {"prefix": "A"}}), "'kind' and 'pk'"),
+    ],
+    ids=["partition", "another attribute", "more than the prefix", "state", "two"],
+)
+def test_what_select_asks_for_must_hold_of_every_record(layout: Layout, missed: str) -> None:
+    """Of a beginning that is not in each of them the outbox says which it is, and writes nothing by it."""
+    with pytest.raises(ConfigurationError, match=f"never be published: {missed} is in the way"):
+        check_writable(layout, None)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(select={"sk": {"prefix": "OUTBOX#"}, "kind": "event"}),
+        Layout(own_partition=True, select={"pk": {"prefix": "OUT"}}),
+        Layout(select={"state": {"prefix": "pend"}}),
+    ],
+)
+def test_a_beginning_that_every_record_has_is_let_be(layout: Layout) -> None:
+    """Of the key that carries the prefix, and of the state."""
+    check_writable(layout, None)
+
+
 @pytest.mark.parametrize("layout", [Layout(), TABLE, NUMBERS, Layout(pk_type="B"), Layout(select={"kind": "event"})])
 def test_a_layout_that_works_is_let_be(layout: Layout) -> None:
     """Each that carries a record's id in text, whatever the partition is made of."""
-    check_writable(layout, "gzip", "s")
+    check_writable(layout, "gzip")
 
 
 @pytest.mark.parametrize(
@@ -137,6 +168,42 @@ def test_a_key_that_does_not_fit_its_table_is_told(table: str, key: Any, action:
     with pytest.raises(InvalidAction) as caught:
         target_of("delete", table, key, TABLES, exactly=True)
     assert (caught.value.action, caught.value.reason) == (action, reason)
+
+
+TEXT = "text that is not empty is needed."
+NUMBER = "a number (int or Decimal) is needed."
+OWN_TABLE = "Layout(placement='table') and outbox_table=, and the table in tables=."
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "reason"),
+    [
+        (Layout(), {"pk": 5}, f"'pk' is 5; {TEXT} For a table whose partition key is a number: Layout(pk_type='N')."),
+        (
+            Layout(),
+            {"pk": b"5"},
+            f"'pk' is b'5'; {TEXT} For a table whose partition key is bytes: Layout(pk_type='B').",
+        ),
+        (Layout(), {"pk": "A", "sk": 5}, f"'sk' is 5; {TEXT} For a table where it is a number: {OWN_TABLE}"),
+        (Layout(), {"pk": "A", "sk": b"5"}, f"'sk' is b'5'; {TEXT} For a table where it is bytes: {OWN_TABLE}"),
+        (
+            Layout(sk=None, own_partition=True),
+            {"pk": 5},
+            f"'pk' is 5; {TEXT} For a table where it is a number: {OWN_TABLE}",
+        ),
+        (Layout(), {"pk": True}, f"'pk' is True; {TEXT}"),
+        (Layout(), {"pk": ""}, f"'pk' is ''; {TEXT}"),
+        (Layout(), {"pk": "A"}, f"'sk' is missing; {TEXT}"),
+        (NUMBERS, {"pk": b"5"}, f"'pk' is b'5'; {NUMBER}"),
+        (Layout(), {"pk": {"S": "A"}}, f"'pk' is {{'S': 'A'}}; {TEXT} Give Python values, not DynamoDB's wire form."),
+        (Layout(), {"pk": {"S": "A", "N": "5"}}, f"'pk' is {{'S': 'A', 'N': '5'}}; {TEXT}"),
+    ],
+)
+def test_a_key_of_another_type_is_told_with_the_layout_that_has_it(layout: Layout, key: Any, reason: str) -> None:
+    """Where there is one; of what can be no key nothing more is said."""
+    with pytest.raises(InvalidAction) as caught:
+        target_of("delete", "shop", key, Tables("shop", "shop", layout))
+    assert caught.value.reason == f"the key attribute {reason}"
 
 
 @pytest.mark.parametrize("value", [object(), None, True, b"1"])
@@ -188,7 +255,7 @@ def test_a_key_that_is_too_long_is_told_shortened() -> None:
             "x",
             NUMBERS,
             (
-                "is 'x', and that is no number. Records live in partitions of numbers (pk_type='N'): give the number's "
+                "is 'x': it is no number. Records live in partitions of numbers (pk_type='N'): give the number's "
                 "plain digits, as '42', or keep records in a table of their own, where keys are text: "
                 "Layout(placement='table')."
             ),
@@ -210,8 +277,25 @@ def test_a_key_that_is_too_long_is_told_shortened() -> None:
                 "bytes, or keep records in a table of their own, where keys are text: Layout(placement='table')."
             ),
         ),
+        (
+            "QQ=",
+            Layout(pk_type="B"),
+            (
+                "is 'QQ=': it is not base64. Records live in partitions of bytes (pk_type='B'): give the base64 of "
+                "those bytes, or keep records in a table of their own, where keys are text: Layout(placement='table')."
+            ),
+        ),
+        (
+            "QR==",
+            Layout(pk_type="B"),
+            (
+                "is 'QR==': it is not the base64 of any bytes. Records live in partitions of bytes (pk_type='B'): give "
+                "the base64 of those bytes, or keep records in a table of their own, where keys are text: "
+                "Layout(placement='table')."
+            ),
+        ),
     ],
-    ids=["long", "long in its own partition", "prefix", "no number", "another form", "no base64"],
+    ids=["long", "long in its own partition", "prefix", "no number", "another form", "no base64", "short", "no bytes"],
 )
 def test_a_key_that_cannot_be_stored_is_told(key: str, layout: Layout, said: str) -> None:
     """In the words that follow the name of the argument."""

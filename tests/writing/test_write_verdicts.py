@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from write_world import some_guard, some_plan
+from write_world import other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import Cancelled, Held, Reason
 from dynamodb_outbox.core.commit.reasons import CANCELLATION, REQUEST, class_of, weightiest
@@ -18,7 +18,11 @@ from dynamodb_outbox.errors import (
     CommitThrottled,
     ConditionFailed,
     IdempotencyMismatch,
+    NoGuard,
 )
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.core.commit.plan import CommitPlan
 
 NONE = Reason("None")
 CONDITION = Reason("ConditionalCheckFailed", "The conditional request failed", {"n": {"N": "2"}})
@@ -74,13 +78,14 @@ def test_each_class_outweighs_those_below_it() -> None:
 def test_a_cancellation_names_every_action_at_fault(
     reasons: tuple[Reason, ...], kind: type[CommitFailed], at_fault: list[int]
 ) -> None:
-    """Its place in the request, its name, DynamoDB's code and message, and what was there."""
+    """Its place in the request, its name, DynamoDB's code and message, what was there, and what it did not meet."""
     plan = some_plan()
     error = cancellation(Cancelled(reasons), plan)
     assert type(error) is kind
-    items = {0: None, 1: {"n": 2} if reasons[1] is CONDITION else None}
+    found = reasons[1] is CONDITION
+    items, unmet = {0: None, 1: {"n": 2} if found else None}, {0: "", 1: "it exists already" if found else ""}
     assert error.failures == tuple(
-        ActionFailure(i, plan.labels[i], reasons[i].code, reasons[i].message, items[i]) for i in at_fault
+        ActionFailure(i, plan.labels[i], reasons[i].code, reasons[i].message, items[i], unmet[i]) for i in at_fault
     )
 
 
@@ -110,18 +115,43 @@ def test_only_a_condition_of_an_own_item_says_that_it_stood() -> None:
     assert not own_item_stood(Cancelled((CONDITION, CONFLICT, THROTTLES[0])), plan)
 
 
-def test_a_guard_without_lists_is_a_command_without_events_and_versions() -> None:
-    """A guard that another writer made may leave out what is empty."""
+def stored_guard(plan: CommitPlan) -> dict[str, Any]:
+    """Return the guard that a plan would store."""
+    puts = [member["Put"]["Item"] for member in plan.request["TransactItems"]]
+    (found,) = (item for item in puts if "ob_guard" in item)
+    return dict(found)
+
+
+def test_a_guard_of_another_run_is_that_runs_receipt() -> None:
+    """Its ids and versions, not those that this run would have had; it may have none of either."""
     plan = some_plan(guard=some_guard())
-    item = {"tx": {"S": "another's"}, "fingerprint": {"S": str(plan.fingerprint)}}
-    assert guard_verdict(item, plan) == Receipt((), {}, replayed=True, resolved_by="guard")
+    item = other_guard(stored_guard(plan), tx={"S": "another's"}, event_ids={"L": [{"S": "first"}]})
+    assert guard_verdict(item, plan, "shop") == Receipt(
+        ("first",), plan.receipt.versions, replayed=True, resolved_by="guard"
+    )
+    empty = other_guard(item, event_ids={"L": []}, versions={"L": []})
+    assert guard_verdict(empty, plan, "shop") == Receipt((), {}, replayed=True, resolved_by="guard")
 
 
 def test_a_guard_of_ones_own_is_the_plans_receipt() -> None:
-    """Whatever else it has: the transaction's id decides."""
+    """Whatever else it says: the transaction's id decides."""
     plan = some_plan(guard=some_guard())
-    verdict = guard_verdict({"tx": {"S": plan.tx}}, plan)
+    item = other_guard(stored_guard(plan), fingerprint={"S": "other"}, event_ids={"L": []})
+    verdict = guard_verdict(item, plan, "shop")
     assert verdict == Receipt(plan.receipt.event_ids, plan.receipt.versions, resolved_by="guard")
-    other = guard_verdict({"tx": {"S": "another's"}, "fingerprint": {"S": "other"}}, plan)
+    other = guard_verdict(other_guard(item, tx={"S": "another's"}), plan, "shop")
     assert isinstance(other, IdempotencyMismatch)
     assert other.idempotency_key == "command-1"
+
+
+def test_what_is_no_guard_says_so_with_the_command_and_the_table() -> None:
+    """Also when it has the id of this transaction, in another place or without the rest."""
+    plan = some_plan(guard=some_guard())
+    items: list[dict[str, Any]] = [
+        {"tx": {"S": plan.tx}},
+        {"ob_v": {"N": "1"}, "ob_guard": {"M": {"tx": {"S": plan.tx}}}},
+    ]
+    for item in items:
+        verdict = guard_verdict(item, plan, "shop")
+        assert isinstance(verdict, NoGuard)
+        assert (verdict.command, verdict.table) == ("command-1", "shop")

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DumpUnreadable", "DumpUnwritable", "check_writable", "read_dump", "read_lines", "write_dump"]
 
+_KEYS = tuple(LAYOUT.keys.types)
+
 
 class DumpUnreadable(OutboxError):
     """A directory is not the dump of a demo: `path` is at fault, `reason` says how."""
@@ -138,8 +140,8 @@ def _read_items(path: Path) -> tuple[Item, ...]:
     items = _read_json(path)
     if not isinstance(items, list):
         raise DumpUnreadable(path, "not a list of items")
-    if not all(isinstance(item, dict) and {LAYOUT.pk, LAYOUT.sk} <= item.keys() for item in items):
-        raise DumpUnreadable(path, f"an item without {LAYOUT.pk} or {LAYOUT.sk}")
+    if not all(isinstance(item, dict) and all(isinstance(item.get(name), str) for name in _KEYS) for item in items):
+        raise DumpUnreadable(path, f"an item without {' or '.join(_KEYS)}, both text")
     return tuple(items)
 
 
