@@ -111,7 +111,7 @@ def test_the_readme_keeps_large_data_in_s3(engine: Account, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("engine_extra")
 def test_the_readme_can_be_tried_locally() -> None:
-    """Its example on the local engine, as it stands: order and record are in the table, and the event arrives at the queue."""
+    """Its local example, as it stands: order and record are in the table, and the event arrives at the queue."""
     tried: dict[str, Any] = {}
     exec(python_blocks(README)[-2], tried)  # noqa: S102 -- running it is the test
     assert sorted(item["sk"]["S"].partition("#")[0] for item in tried["stored"]) == ["META", "OUTBOX"]
