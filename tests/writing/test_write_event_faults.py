@@ -171,6 +171,7 @@ def test_an_event_made_by_hand_is_kept_field_by_field() -> None:
     with pytest.raises(MissingKey) as caught:
         checked_events([some_event()], Layout())
     assert caught.value.event_type == "order.placed"
+    assert str(caught.value).endswith(" Make it with outbox.event(..., key=...), or give Event(key=...).")
 
 
 def test_a_type_has_128_characters_at_most() -> None:

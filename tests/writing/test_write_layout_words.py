@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from write_world import new_id, some_event
 
+from dynamodb_outbox.core.codec.compression import check_encoding
 from dynamodb_outbox.core.codec.maps import MapFault, from_map, to_map
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.actions import put
-from dynamodb_outbox.core.commit.conditions import Requirement
+from dynamodb_outbox.core.commit.conditions import Requirement, unmet
 from dynamodb_outbox.core.commit.events import settled
 from dynamodb_outbox.core.commit.keying import checked_key
 from dynamodb_outbox.core.commit.targets import Tables, target_of
@@ -146,6 +147,12 @@ def test_a_layout_that_works_is_let_be(layout: Layout) -> None:
             "the key has x too; only 'id' belongs there.",
         ),
         (
+            "carts",
+            {"id": 1, 7: 1},
+            "delete carts {'id': 1}",
+            "the key has 7 too; only 'id' belongs there.",
+        ),
+        (
             "other",
             {"id": 1},
             "delete other {}",
@@ -161,7 +168,7 @@ def test_a_layout_that_works_is_let_be(layout: Layout) -> None:
             "the key attribute 'id' is '1'; a number (int or Decimal) is needed.",
         ),
     ],
-    ids=["no dict", "more", "more than one", "another table", "another type"],
+    ids=["no dict", "more", "more than one", "no name", "another table", "another type"],
 )
 def test_a_key_that_does_not_fit_its_table_is_told(table: str, key: Any, action: str, reason: str) -> None:
     """By the action, with what belongs there."""
@@ -195,6 +202,7 @@ OWN_TABLE = "Layout(placement='table') and outbox_table=, and the table in table
         (Layout(), {"pk": ""}, f"'pk' is ''; {TEXT}"),
         (Layout(), {"pk": "A"}, f"'sk' is missing; {TEXT}"),
         (NUMBERS, {"pk": b"5"}, f"'pk' is b'5'; {NUMBER}"),
+        (TABLE, {"pk": 5}, f"'pk' is 5; {TEXT}"),
         (Layout(), {"pk": {"S": "A"}}, f"'pk' is {{'S': 'A'}}; {TEXT} Give Python values, not DynamoDB's wire form."),
         (Layout(), {"pk": {"S": "A", "N": "5"}}, f"'pk' is {{'S': 'A', 'N': '5'}}; {TEXT}"),
     ],
@@ -318,6 +326,18 @@ def test_a_partition_that_cannot_be_a_key_is_told_as_one() -> None:
             "emit(..., key=...)."
         ),
     )
+
+
+def test_nothing_is_said_of_a_requirement_that_the_item_met() -> None:
+    """Whatever stopped the action then was not what is known of it."""
+    assert unmet(Requirement(if_exists=True), None, {"pk": {"S": "A"}}) == ""
+
+
+def test_a_compression_that_is_none_is_told() -> None:
+    """With those that there are."""
+    with pytest.raises(ConfigurationError) as caught:
+        check_encoding("zip")
+    assert str(caught.value) == "compression is 'zip'; one of 'gzip', 'zstd' or None is needed."
 
 
 def test_a_put_without_a_condition_is_told_by_its_name() -> None:
