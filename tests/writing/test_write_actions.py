@@ -268,6 +268,7 @@ def test_every_section_of_an_update() -> None:
         ({"set": {(): 1}}, "starts with"),
         ({"set": {(0, "a"): 1}}, "starts with"),
         ({"set": {("a", -1): 1}}, "names and list positions"),
+        ({"set": {("a", 2**63): 1}}, "names and list positions"),
         ({"set": {("a", True): 1}}, "names and list positions"),
         ({"set": {("a", 1.5): 1}}, "names and list positions"),
         ({"set": {5: 1}}, "starts with"),
@@ -282,6 +283,13 @@ def test_updates_that_cannot_work(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidAction) as caught:
         changes(**given)
     assert said in caught.value.reason
+
+
+def test_a_position_is_an_int64() -> None:
+    """From 0 on; its largest one is written as it is."""
+    built = changes(set={("a", 0): 1, ("b", 2**63 - 1): 2})
+    assert built is not None
+    assert built.text == f"SET #ob_n0[0] = :ob_v0, #ob_n1[{2**63 - 1}] = :ob_v1"
 
 
 def test_a_value_in_an_update_is_found_by_its_path() -> None:
