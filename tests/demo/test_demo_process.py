@@ -73,14 +73,22 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[int, str, str]]]:
-    """Run a demo with each of the broken functions, two at a time; return a look-up of what came of it, by name."""
-    arguments = ("--orders", "40", "--seed", "5", "--customers", "3", "--rejected", "25", "--json")
+    """Run a demo with each of the broken functions, two at a time; return a look-up of what came of it, by name.
+
+    What a batch holds depends on the machine's speed: a mistake that met no batch of its kind gets another seed.
+    """
+    arguments = ("--orders", "40", "--customers", "3", "--rejected", "25", "--json")
 
     def run(handler: str) -> tuple[int, str, str]:
-        scratch = tmp_path_factory.mktemp(handler)
-        option = MISTAKES[handler][0]
-        with outbox("demo", *arguments, option, f"broken_functions:{handler}", scratch=scratch) as process:
-            return finish(process)
+        broken = (MISTAKES[handler][0], f"broken_functions:{handler}")
+        came = (0, "", "")
+        for seed in ("5", "6", "7"):
+            scratch = tmp_path_factory.mktemp(handler)
+            with outbox("demo", *arguments, "--seed", seed, *broken, scratch=scratch) as process:
+                came = finish(process)
+            if came[0] != 0:
+                break
+        return came
 
     with ThreadPoolExecutor(2) as pool:
         runs = {handler: pool.submit(run, handler) for handler in MISTAKES}

@@ -37,6 +37,7 @@ __all__ = [
     "INVOCATION_RECORDS",
     "ITEM_BYTES",
     "ITEM_HEADROOM_BYTES",
+    "ITERATOR_MS",
     "LEAST_RECORD_AGE_S",
     "NESTING_LEVELS",
     "NUMBER_DIGITS",
@@ -54,6 +55,7 @@ __all__ = [
     "SDK_TIMEOUT_S",
     "SORT_KEY_BYTES",
     "STREAM_PAGE_RECORDS",
+    "STREAM_POLL_MS",
     "STREAM_RETENTION_MS",
     "TOKEN_LENGTH",
     "TOKEN_LIFE_MS",
@@ -83,6 +85,8 @@ TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
 STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
+STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
+ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making
 STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
 TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 

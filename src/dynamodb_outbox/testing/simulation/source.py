@@ -20,12 +20,12 @@ from dynamodb_outbox.core.eventsource.answers import Outcome
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, Tried, WaitUntil
 from dynamodb_outbox.core.eventsource.lineage import StartingPosition, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
-from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
+from dynamodb_outbox.core.limits import ITERATOR_MS, STREAM_PAGE_RECORDS, STREAM_POLL_MS
 from dynamodb_outbox.testing.simulation.facts import Checkpointed, Discarded, Gap, Started
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import START_MS, Process
-from dynamodb_outbox.testing.simulation.stream import ITERATOR_MS, IteratorExpired, Page, ShardGone, TrimmedAway
+from dynamodb_outbox.testing.simulation.stream import IteratorExpired, Page, ShardGone, TrimmedAway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Invoker", "Kept", "Source"]
 
-_POLL_MS = 250  # Lambda polls 4 times a second [DDG]
 _DOWN_MS = (50, 2_000)
 _CREATED_MS = (0, 5_000)
 """How long after its creation a mapping begins to read; AWS speaks of minutes."""
@@ -186,7 +185,7 @@ class Source:
         reader = None if run is None else run.readers.get(shard)
         if reader is not None and reader.polls_until >= at_ms:
             return
-        poll_ms = at_ms + self._chance.whole(0, _POLL_MS, "poll", shard, at_ms)
+        poll_ms = at_ms + self._chance.whole(0, STREAM_POLL_MS, "poll", shard, at_ms)
         if reader is not None:
             reader.polls_until = poll_ms
         self._kernel.call_at(poll_ms, partial(self._poll, shard))

@@ -26,7 +26,7 @@ from dynamodb_outbox.adapters.streams import lambda_form
 from dynamodb_outbox.core.codec.size import item_bytes
 from dynamodb_outbox.core.eventsource.records import StreamRecord, stream_record
 from dynamodb_outbox.core.eventsource.ttl import ttl_delete
-from dynamodb_outbox.core.limits import STREAM_PAGE_RECORDS
+from dynamodb_outbox.core.limits import ITERATOR_MS, STREAM_PAGE_RECORDS
 from dynamodb_outbox.testing.simulation.facts import RecordKey, Trimmed, Written
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.process import START_MS
@@ -55,7 +55,6 @@ __all__ = [
 STREAM_ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-31T12:00:00.000"
 
 _RETENTION_MS = 24 * 60 * 60 * 1000
-ITERATOR_MS = 15 * 60 * 1000
 _HASHES = 1 << 32
 _FIRST_NUMBER = 90
 """Where sequence numbers start, at most: numbers of two and three digits are soon in one batch."""
