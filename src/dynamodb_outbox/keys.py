@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 from dynamodb_outbox.arguments import shown, text
@@ -45,7 +45,7 @@ class Keys:
         if self.pk == self.sk:
             raise _unfit("sk", f"is {self.sk!r}, the name of the partition key too; they need different names.")
 
-    @property
+    @cached_property
     def types(self) -> dict[str, KeyType]:
         """The types of the key attributes by their names, the partition key's first."""
         return {self.pk: self.pk_type} if self.sk is None else {self.pk: self.pk_type, self.sk: self.sk_type}

@@ -26,7 +26,11 @@ def item_bytes(item: WireItem) -> int:
     """Return the size of an item in wire form, in bytes, as DynamoDB counts it."""
     size = 0
     for name, value in item.items():
-        size += text_bytes(name) + value_bytes(value)
+        ((kind, content),) = value.items()
+        if kind == "S" and content.isascii() and name.isascii():  # as most are
+            size += len(name) + len(content)
+        else:
+            size += text_bytes(name) + _SIZES[kind](content)
     return size
 
 
@@ -53,7 +57,10 @@ def text_bytes(text: str) -> int:
 def _number(text: str) -> int:
     """Digits are stored in pairs that are aligned to the decimal point, without zeros at either end; a byte a pair."""
     digits, exponent = text, 0
-    if not text.isdigit():
+    if text.isdigit():
+        if text[-1] != "0" != text[0]:  # as most do
+            return (len(text) + 1) // 2 + 1
+    else:
         mantissa, _, power = text.lstrip("-").upper().partition("E")
         whole, _, fraction = mantissa.partition(".")
         digits, exponent = whole + fraction, int(power or 0) - len(fraction)

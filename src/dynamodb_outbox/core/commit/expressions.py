@@ -91,6 +91,8 @@ def all_of(ours: Sequence[Expression], callers: Expression | None) -> Expression
     `ours` are single comparisons, which need no parentheses. The caller's text gets a pair, unless it has one already:
     DynamoDB refuses a second pair as redundant.
     """
+    if callers is None and len(ours) == 1:
+        return ours[0]
     parts = [*ours, *([] if callers is None else [callers])]
     if not parts:
         return None

@@ -99,6 +99,8 @@ class Target:
 
 def table_name(table: str) -> str:
     """Return the name of a table that is given by its name or its ARN."""
+    if not table.startswith("arn:"):
+        return table
     found = _ARN.fullmatch(table)
     return found[1] if found else table
 
@@ -121,7 +123,7 @@ def target_of(verb: str, table: str | None, key: Mapping[str, Any], tables: Tabl
         raise InvalidAction(f"{verb} {table}", f"a dict with {_listed(keys)} is needed, not {shown(key)}.")
     said = ", ".join(f"{name!r}: {shown(key[name])}" for name in names if name in key)
     label = f"{verb} {table} {{{said}}}"
-    wire = _wire_key(label, key, table, tables)
+    wire = _wire_key(label, key, keys, table, tables)
     if exactly and (extra := sorted(map(_plainly, key.keys() - names.keys()))):
         belongs = "belongs" if keys.sk is None else "belong"
         reason = f"the key has {', '.join(extra)} too; only {_listed(keys)} {belongs} there."
@@ -143,9 +145,8 @@ def _target(table: str, key: WireItem, keys: Keys, label: str, *, with_records: 
     return Target(table, table_name(table), key, key_text(key[keys.pk]), sk, keys, with_records, label)
 
 
-def _wire_key(label: str, key: Mapping[str, Any], table: str, tables: Tables) -> dict[str, AttributeValue]:
+def _wire_key(label: str, key: Mapping[str, Any], keys: Keys, table: str, tables: Tables) -> dict[str, AttributeValue]:
     """Return the key attributes in wire form. Raises InvalidAction, InvalidValue, LimitExceeded."""
-    keys = tables.keys_of(table)
     wire: dict[str, AttributeValue] = {}
     for name, kind in keys.types.items():
         if kind == "S" and type(plain := key.get(name)) is str and 0 < len(plain) <= _SHORT and plain.isascii():
