@@ -115,9 +115,11 @@ def _check_container(value: dict[Any, Any] | list[Any], path: str, level: int) -
             if type(name) is not str:
                 said = f"has the name {shown(name)} of type {type(name).__name__}; names must be str."
                 raise InvalidValue(path, said)
-            kind = type(member)
             # The commonest members are decided here: a path is built only for those that need a closer look.
-            if kind is not str and kind is not bool and member is not None:
+            kind = type(member)
+            if not (
+                kind is str or kind is bool or member is None or (kind is int and INT64_MIN <= member <= INT64_MAX)
+            ):
                 plain &= _check(member, f"{path}.{name}", level + 1)
     else:
         for i, member in enumerate(value):

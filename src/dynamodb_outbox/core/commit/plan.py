@@ -152,13 +152,6 @@ class Draft:
             guard = _guard(self.guard, fingerprint, receipt, place, origin)
             own.append(guard)
             evidence = _evidence("guard", guard, self.guard.keep)
-        return replace(
-            self._finish(own, evidence, receipt, origin, place.layout.version), fingerprint=fingerprint, claims=claims
-        )
-
-    def _finish(
-        self, own: list[Action], evidence: Evidence | None, receipt: Receipt, origin: Origin, version: str | None
-    ) -> CommitPlan:
         members = [*self.actions, *own]
         check_limits(members)
         items = [{member.kind: member.body} for member in members]
@@ -170,10 +163,12 @@ class Draft:
             at_ms=origin.at_ms,
             labels=tuple(member.target.label for member in members),
             requirements=tuple(member.requirement for member in members),
-            version=version,
+            version=place.layout.version,
             own_from=len(self.actions),
             evidence=evidence,
             receipt=receipt,
+            fingerprint=fingerprint,
+            claims=claims,
             command="" if self.guard is None else self.guard.said,
         )
 
