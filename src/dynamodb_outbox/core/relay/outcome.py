@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["Answered", "Fault", "Kind", "Outcome", "Prepared", "RequestFailed"]
+__all__ = ["Answered", "Fault", "Kind", "Outcome", "Prepared", "Presence", "RequestFailed", "Verified"]
 
 
 class Kind(Enum):
@@ -31,12 +31,14 @@ class Fault:
     """Why an entry, or a whole request, was not accepted: the class, the bus's own code, and its words.
 
     `reason` is stored with a parked record, and logged unless it is the bus's word on an entry's content, which may
-    quote it. No other reason may contain an event's payload.
+    quote it. No other reason may contain an event's payload. `throttled`, of a transient fault: the destination asked
+    for fewer requests.
     """
 
     kind: Kind
     code: str
     reason: str = ""
+    throttled: bool = False
 
     def __str__(self) -> str:
         return f"{self.code}: {self.reason}" if self.reason else self.code
@@ -66,3 +68,19 @@ class Prepared:
 
     entry: Any
     size: int
+
+
+class Presence(Enum):
+    """Whether a destination is there."""
+
+    OK = "ok"
+    MISSING = "missing"
+    UNSURE = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a sink found out about its destination; `reason`: why it is missing, or cannot be told, without secrets."""
+
+    presence: Presence
+    reason: str = ""
