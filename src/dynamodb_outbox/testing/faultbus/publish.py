@@ -96,10 +96,10 @@ class _Publication:
             self.note("delayed", ms=decision.delay_ms)
             self.parts.closing.wait(decision.delay_ms / 1000)
         gone = [entry for entry, fate in zip(self.batch.entries, decision.fates, strict=True) if fate.missing]
-        if gone:
-            self.note("destination_missing", destination=gone[0].destination, ids=[entry.identity for entry in gone])
-            if self.protocol.swallowed(gone[0]) is None:
-                return self.protocol.not_found(gone[0].destination)
+        for entry in gone:
+            self.note("destination_missing", id=entry.identity, destination=entry.destination)
+        if gone and self.protocol.swallowed(gone[0]) is None:
+            return self.protocol.not_found(gone[0].destination)
         own = [self._own_verdict(entry, fate) for entry, fate in zip(self.batch.entries, decision.fates, strict=True)]
         taken = [index for index, verdict in enumerate(own) if verdict is None]
         answer, results = self._forward(taken) if taken else (None, ())
