@@ -267,6 +267,15 @@ def test_outage_of_one_destination_leaves_the_others_alone(service: Service) -> 
     assert [(accepted.id, accepted.destination) for accepted in bus.accepted] == [("b", other), ("c", other)]
 
 
+def test_hanging_destination_lets_go_when_its_own_outage_ends() -> None:
+    """A client that hangs at one destination is dropped at the end of its outage, though another goes on hanging."""
+    plan = FaultPlan(outages=(Outage(0, 150, "hang", destination="orders.fifo"),))
+    with bus_before(plan) as (bus, _), client("sqs", bus.url, timeout_s=3.0) as sqs:
+        bus.begin_outage("hang", destination="stock.fifo")
+        with pytest.raises(ConnectionClosedError):
+            SQS.publish(sqs, [message("a")])
+
+
 @both
 def test_missing_destination_refuses_the_whole_request(service: Service) -> None:
     """Publishing to it and asking for it are answered as the service does; other destinations are there."""
