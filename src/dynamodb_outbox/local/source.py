@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, stream_arn
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
+from dynamodb_outbox.arguments import whole
 from dynamodb_outbox.core.eventsource.answers import Outcome
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
@@ -33,7 +34,7 @@ from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.eventsource.lineage import StartingPosition, childless, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
-from dynamodb_outbox.errors import StreamUnavailable
+from dynamodb_outbox.errors import ConfigurationError, StreamUnavailable
 from dynamodb_outbox.local.alone import alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
@@ -57,6 +58,7 @@ __all__ = ["EventSource", "main"]
 _log = logging.getLogger(__name__)
 
 DEFAULT_POLL_INTERVAL_MS = 100  # ours: Lambda polls 4 times a second [DDG], locally somebody is waiting
+_LONGEST_POLL_INTERVAL_MS = 60_000  # far below the life of an iterator
 _UNAVAILABLE_PAUSE_MS = 500
 _ALIVE_EVERY_MS = 10_000
 
@@ -108,6 +110,9 @@ class EventSource:
     _listed_ms: int | None = None
     _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
     _complaints: Complaints = field(default_factory=Complaints)
+
+    def __post_init__(self) -> None:
+        whole(self.poll_interval_ms, _refused_interval, least=1, most=_LONGEST_POLL_INTERVAL_MS)
 
     def run(self) -> None:
         """Poll and invoke until stopped.
@@ -325,6 +330,10 @@ class EventSource:
 
     def _say(self, event: str, **facts: Any) -> None:
         self.journal.write(event=event, at_ms=self.clock.now_ms(), **facts)
+
+
+def _refused_interval(said: str) -> ConfigurationError:
+    return ConfigurationError(f"poll_interval_ms {said}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
