@@ -64,7 +64,8 @@ def accepted(
 ) -> Accepted:
     """Return an acceptance of the `n`-th event of a change, of that of its name unless given."""
     data = {"change": change or name, "n": n}
-    return Accepted(at_ms, destination, invocation, name, json.dumps({"Detail": json.dumps({"data": data})}))
+    entry = {"Source": "shop", "DetailType": "order.placed", "Detail": json.dumps({"data": data})}
+    return Accepted(at_ms, destination, invocation, name, json.dumps(entry))
 
 
 def good_run() -> list[Fact]:

@@ -124,21 +124,6 @@ def test_a_transaction_holds_what_was_meant() -> None:
     assert found(meant, replace(good, records=in_two)) == set()
 
 
-def test_events_are_published_with_their_data() -> None:
-    """Those of the id: neither of another event nor none; as `data` of the Detail, or as the Detail itself."""
-    facts = good_run()
-    place = facts.index(accepted("a2", at_ms=30))
-    for entry, expected in {
-        '{"Detail": "{\\"data\\": {}}"}': {"entries_carry_their_event"},
-        '{"Detail": "{\\"data\\": {\\"change\\": \\"a2\\", \\"n\\": true}}"}': {"entries_carry_their_event"},
-        '{"Detail": "{\\"data\\": 7}"}': {"entries_carry_their_event"},
-        accepted("a1").entry: {"entries_carry_their_event"},
-        '{"Detail": "{\\"change\\": \\"a2\\", \\"n\\": 0}"}': set(),
-    }.items():
-        facts[place] = replace(accepted("a2", at_ms=30), entry=entry)
-        assert broken(facts) == expected, entry
-
-
 def test_a_change_is_committed_once() -> None:
     """A second commit of the same change is a command that was applied twice."""
     again = Committed(60, "tx-other", "w", "a1", (), attempt=2)

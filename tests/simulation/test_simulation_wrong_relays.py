@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from wrong_details import DETAILS
 from wrong_relays import RIGHT, WRONG, EventIdAsIdentifier, made
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.core.commit import machine
 from dynamodb_outbox.core.commit.answers import Lost, Refused
 from dynamodb_outbox.core.commit.machine import CommitMachine
+from dynamodb_outbox.core.eventsource import machine as shard_machine
+from dynamodb_outbox.core.relay.progress import Progress
+from dynamodb_outbox.core.relay.states import DONE, State
 from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.testing.simulation import INVARIANTS, SimulationFailed, relay_handler, run, simulate, source
@@ -27,10 +31,10 @@ if TYPE_CHECKING:
 ENOUGH = range(500)
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", WRONG | DETAILS)
 def test_a_wrong_relay_is_found(name: str) -> None:
     """Within 500 seeds, by the invariant that is about what it does wrong."""
-    make_handler, invariant = WRONG[name]
+    make_handler, invariant = (WRONG | DETAILS)[name]
     only_this = INVARIANTS.keys() - {invariant}
     report = simulate(
         make_handler, seeds=ENOUGH, without=only_this, destinations=1 + ("destinations" in name), shrink_runs=0
@@ -103,6 +107,21 @@ def gaps_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source.Source, "_lost", lambda *_: None)
 
 
+def what_waits_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the relay leave out of its answer what waited for a request to travel in."""
+
+    def lowest(self: Progress) -> int | None:
+        done = {*DONE, State.READY}
+        return next((entry.record for n, entry in enumerate(self._entries) if self._states[n] not in done), None)
+
+    monkeypatch.setattr(Progress, "lowest", lowest)
+
+
+def lanes_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the event source give the changes of an item to several lanes."""
+    monkeypatch.setattr(shard_machine, "lane_of", lambda record, lanes: record.number % lanes)
+
+
 PARTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     children_before_parents: "order_per_key",
     lost_answers_are_failures: "writers_know_the_truth",
@@ -112,6 +131,8 @@ PARTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     the_guard_is_not_read: "writers_know_the_truth",
     ids_of_the_wrong_run: "writers_know_the_truth",
     gaps_in_silence: "nothing_is_lost",
+    what_waits_is_forgotten: "checkpoint_follows_done",
+    lanes_by_number: "items_in_order",
 }
 
 
@@ -128,7 +149,7 @@ def test_a_damaged_part_around_the_relay_is_found(
 
 def test_every_invariant_has_found_something() -> None:
     """None of them is there for show."""
-    found = {invariant for _, invariant in WRONG.values()} | set(PARTS.values())
+    found = {invariant for _, invariant in (WRONG | DETAILS).values()} | set(PARTS.values())
     assert found == INVARIANTS.keys()
 
 

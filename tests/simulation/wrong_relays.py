@@ -1,7 +1,8 @@
 """Relays with one thing wrong each, as people write them, and one with nothing wrong, which they are made of.
 
-`HandWritten` takes one record after the other, in the order of their sequence numbers, publishes its events in one
-request, parks what the bus can never take, settles, and stops at the first record that it cannot get done. It sends
+`HandWritten` takes one record after the other, in the order of their sequence numbers, publishes its events one by one,
+parks what cannot be read and what the bus can never take, settles, and stops at the first record that it cannot get
+done. It parks ten records a minute at most: if more are refused, they are not what is wrong. It sends
 events by the library's own sink and moves records by the library's own adapter; what it decides by itself is what can
 go wrong. Each of the others changes one decision.
 """
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.record.states import PENDING, state_of
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
+from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 _MARGIN_MS = 6_000
 _PAUSE_MS = 200
+_A_MINUTE_MS = 60_000
 
 
 class NotDone(Exception):
@@ -43,11 +47,14 @@ class HandWritten:
 
     tries = 3
     """How often an event is sent in one invocation."""
+    most_parks = 10
+    """How many records are parked in a minute, at most."""
 
     def __init__(self, world: FunctionWorld) -> None:
         self.world = world
         self.sink = EventBridge(world.destination, client=world.client("events"))
         self.states = DynamoRecordStates(world.layout, client=world.client("dynamodb"))
+        self.parks: list[int] = []
 
     def handler(self, event: Any, context: Any) -> Any:
         """Publish the records of a batch, up to the first that fails."""
@@ -72,11 +79,17 @@ class HandWritten:
 
     def is_relayed(self, record: Any) -> bool:
         """Whether a stream record is to be published."""
-        return record["eventName"] == "INSERT" and self.is_outbox_record(record)
+        return record["eventName"] == "INSERT" and self.is_outbox_record(record) and self.is_from_here(record)
 
     def is_outbox_record(self, record: Any) -> bool:
         """Whether the item is a record of the outbox."""
         return bool(record["dynamodb"]["Keys"]["sk"]["S"].startswith(self.world.layout.prefix))
+
+    def is_from_here(self, record: Any) -> bool:
+        """Whether an inserted record is pending, and was written in this Region."""
+        image = record["dynamodb"]["NewImage"]
+        here = record["awsRegion"]
+        return state_of(image, self.world.layout) == PENDING and image.get("region", {"S": here}) == {"S": here}
 
     def place(self, record: Any) -> Any:
         """Return what the order of records goes by."""
@@ -108,7 +121,7 @@ class HandWritten:
 
     def events(self, image: Any) -> Sequence[Event]:
         """Return the events of a record, in the order in which they are published."""
-        return decode(image, self.world.layout, source="shop").events
+        return decode(image, self.world.layout, source=self.world.table).events
 
     def entry(self, prepared: Prepared) -> Any:
         """Return what is sent of an event."""
@@ -118,25 +131,43 @@ class HandWritten:
 
     def publish(self, image: Any, context: Any) -> bool:
         """Publish the events of a record, each when the one before it was taken; return whether one was parked."""
+        try:
+            events = self.events(image)
+        except InvalidRecord:
+            return self.cannot_be_read(image)
         refused = []
-        for place, event in enumerate(self.events(image)):
+        for place, event in enumerate(events):
             fault = self.send(event, context)
             if fault is None:
                 continue
             if fault.kind is not Kind.CONTENT:
                 raise NotDone
             refused.append((place, fault))
-        for place, fault in refused:
-            parking = Parking(fault.code, "", self.world.clock.now_ms(), (place,))
-            if self.states.park(self.world.table, image, parking).failure is not None:
-                raise NotDone
+        if refused:
+            self.park(image, refused[0][1].code, tuple(place for place, _ in refused))
         return bool(refused)
+
+    def cannot_be_read(self, image: Any) -> bool:
+        """Park a record that cannot be read."""
+        self.park(image, "InvalidRecord", None)
+        return True
+
+    def park(self, image: Any, code: str, places: tuple[int, ...] | None) -> None:
+        """Park events of a record, or (None) all. Raises NotDone when that did not work, or there were too many."""
+        now_ms = self.world.clock.monotonic_ms()
+        self.parks = [at_ms for at_ms in self.parks if at_ms > now_ms - _A_MINUTE_MS]
+        if len(self.parks) >= self.most_parks:
+            raise NotDone
+        self.parks.append(now_ms)
+        parking = Parking(code, "", self.world.clock.now_ms(), places)
+        if self.states.park(self.world.table, image, parking).failure is not None:
+            raise NotDone
 
     def send(self, event: Event, context: Any) -> Fault | None:
         """Send an event, a few times where that may help; return why it was not taken."""
         prepared = self.sink.prepare(event)
         if isinstance(prepared, Fault):
-            return prepared
+            return self.cannot_be_sent(prepared)
         fault: Fault | None = None
         for _ in range(self.tries):
             if not self.has_time(context):
@@ -145,6 +176,10 @@ class HandWritten:
             if fault is None or fault.kind in (Kind.CONTENT, Kind.TARGET):
                 return fault
             self.world.clock.sleep_ms(_PAUSE_MS)
+        return fault
+
+    def cannot_be_sent(self, fault: Fault) -> Fault | None:
+        """Return what an event is parked for that the sink does not take."""
         return fault
 
     def result(self, outcome: Answered | RequestFailed) -> Fault | None:

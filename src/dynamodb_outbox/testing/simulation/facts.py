@@ -27,6 +27,8 @@ __all__ = [
     "Intended",
     "Invoked",
     "Ledger",
+    "Left",
+    "LeftRecord",
     "Moved",
     "Raised",
     "RecordKey",
@@ -61,6 +63,8 @@ class Intended(Fact):
     attempt: int
     keys: tuple[str, ...]
     items: frozenset[RecordKey]
+    unfit: frozenset[int] = frozenset()
+    """Which of the events nobody could ever send, or read: for them parking needs no refusal."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +277,26 @@ class Faulted(Fact):
     call: int = 0
     process: str = ""
     shard: str = ""
+
+
+@dataclass(frozen=True)
+class LeftRecord:
+    """A record in the table, its state there, and the events that it is parked for (None: all).
+
+    `visible`: it is in the index as parked, which is where an operator looks.
+    """
+
+    record: RecordKey
+    state: str
+    events: frozenset[str] | None = None
+    visible: bool = False
+
+
+@dataclass(frozen=True)
+class Left(Fact):
+    """What is left of the outbox in the table at the end of a run."""
+
+    records: tuple[LeftRecord, ...]
 
 
 @dataclass

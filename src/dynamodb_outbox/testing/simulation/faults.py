@@ -25,8 +25,13 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "bus": {
             "entry_throttled": "The bus answers 200 and says ThrottlingException of an entry.",
-            "entry_internal": "The bus answers 200 and says InternalFailure of an entry.",
+            "entry_internal": "The bus answers 200 and says InternalFailure, or the like, of an entry.",
+            "entry_denied": "The bus answers 200 and says AccessDeniedException, or the like, of an entry.",
+            "entry_unknown_code": "The bus answers 200 and refuses an entry with a code that nobody knows.",
+            "entry_no_result": "The bus answers 200, and an entry's result has neither an EventId nor an ErrorCode.",
+            "entry_miscounted": "The bus answers 200 with a FailedEntryCount that its results contradict: one is lost.",
             "entry_malformed_answer": "The bus accepts a request and answers with one result too few.",
+            "content_refused": "For a while the bus refuses every entry for what it says, wrongly.",
             "request_rejected": "An invalid entry makes the bus refuse the whole request (ValidationException).",
             "throttled_request": "The bus refuses a whole request with ThrottlingException.",
             "reset_before": "A request does not reach the bus: a reset, or silence when the fault has an amount.",
@@ -80,6 +85,7 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "items": {
             "ttl_delete": "TTL deletes a record.",
             "operator_delete": "Somebody deletes a record.",
+            "replicated": "A record comes in from another Region of a global table; its own Region publishes it.",
         },
     }
 )
@@ -88,7 +94,7 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 FAULTS: Mapping[str, str] = MappingProxyType({kind: words for part in PARTS.values() for kind, words in part.items()})
 """All kinds of faults, with a sentence each."""
 
-LASTING = frozenset(("outage", "missing_target", "access_denied", "target_vanishes"))
+LASTING = frozenset(("outage", "missing_target", "access_denied", "content_refused", "target_vanishes"))
 """Kinds that are in force from `at_ms` for `amount_ms` and strike every time."""
 
 UNSEEN = frozenset(PARTS["target"])

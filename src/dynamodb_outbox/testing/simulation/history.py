@@ -21,6 +21,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Gap,
     Intended,
     Invoked,
+    Left,
     Moved,
     Rejected,
     Started,
@@ -32,12 +33,16 @@ from dynamodb_outbox.testing.simulation.facts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.testing.simulation.facts import Fact, LeftRecord, RecordKey
 
 __all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
+
+OPERATOR = "operator"
+"""By whom an item is changed that somebody changes by hand."""
 
 UNNOTICED_MS = 60_000
 """For how long a bus may be gone without anybody noticing: a relay asks for it once a minute."""
@@ -77,6 +82,9 @@ class Born:
     position: int
     at_ms: int
     mark: Mark | None = None
+    event: Event | None = None
+    unfit: bool = False
+    """Whether nobody could ever send it, or read it."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,12 @@ class History:
     """(destination, event) -> index of the first time that it was refused for what it says."""
     parks: dict[str, Park] = field(default_factory=dict)
     """event -> the first time that its record was stored as parked because of it."""
+    parked_records: dict[RecordKey, int] = field(default_factory=dict)
+    """record -> index of the first time that it was stored as parked."""
+    operated: set[RecordKey] = field(default_factory=set)
+    """Items that somebody deleted."""
+    left: dict[RecordKey, list[LeftRecord]] | None = None
+    """record -> what the table has of it at the end; None: the ledger does not go so far."""
     intended: dict[tuple[str, int], int] = field(default_factory=dict)
     """(change, attempt) -> index of what was to be written."""
     places: dict[RecordKey, Place] = field(default_factory=dict)
@@ -191,10 +205,17 @@ def _committed(found: History, index: int, fact: Committed) -> None:
             key = event.key or record[0]
             of_key = found.keys.setdefault(key, [])
             name, mark = f"{key}.{len(of_key) + 1}", mark_of(json.loads(event.payload))
-            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark)
+            unfit = mark is not None and mark[1] in _unfit(found, fact)
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark, event, unfit)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
+
+
+def _unfit(found: History, fact: Committed) -> frozenset[int]:
+    at = found.intended.get((fact.change, fact.attempt))
+    meant = None if at is None else found.facts[at]
+    return meant.unfit if isinstance(meant, Intended) else frozenset()
 
 
 def _accepted(found: History, index: int, fact: Accepted) -> None:
@@ -213,13 +234,22 @@ def _rejected(found: History, index: int, fact: Rejected) -> None:
 
 def _moved(found: History, index: int, fact: Moved) -> None:
     if fact.state == "parked":
+        found.parked_records.setdefault(fact.record, index)
         invoked = found.invoked.get(fact.invocation)
         for one in found.records.get(fact.record, ()):
             if fact.events is None or str(one.position) in fact.events:
                 found.parks.setdefault(one.event_id, Park(index, None if invoked is None else invoked.destination, one))
 
 
+def _left(found: History, _: int, fact: Left) -> None:
+    found.left = {}
+    for one in fact.records:
+        found.left.setdefault(one.record, []).append(one)
+
+
 def _written(found: History, _: int, fact: Written) -> None:
+    if fact.by == OPERATOR and fact.kind == "REMOVE":
+        found.operated.add(fact.item)
     found.written.setdefault(fact.shard, []).append(fact.number)
     if fact.kind == "INSERT" and fact.item in found.records and fact.item not in found.places:
         found.places[fact.item] = (fact.shard, fact.number)
@@ -277,6 +307,7 @@ _READERS: dict[type, Callable[..., None]] = {
     Gap: _gap,
     Intended: _intended,
     Invoked: _invoked,
+    Left: _left,
     Moved: _moved,
     Rejected: _rejected,
     Started: _started,

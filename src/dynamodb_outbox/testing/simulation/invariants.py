@@ -7,11 +7,18 @@ about what somebody was told. The names are stable: tests and reports go by them
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.record.states import WAYS
+from dynamodb_outbox.testing.simulation.demands import (
+    answers_name_what_is_open,
+    entries_carry_their_event,
+    items_in_order,
+    parked_stays_parked,
+    parks_are_limited,
+    settled_in_the_end,
+)
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Answered,
@@ -27,7 +34,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Sent,
     Told,
 )
-from dynamodb_outbox.testing.simulation.history import history, mark_of
+from dynamodb_outbox.testing.simulation.history import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -195,14 +202,6 @@ def one_id_one_entry(of: History) -> Iterator[_Found]:
                 yield f"{of.name(fact.event_id)} was published in two forms", (at, index)
 
 
-def entries_carry_their_event(of: History) -> Iterator[_Found]:
-    """P3. What a bus accepted has the data of the event whose id it has."""
-    for (destination, event_id), index in of.accepted.items():
-        fact, one = of.facts[index], of.born.get(event_id)
-        if one is not None and isinstance(fact, Accepted) and _mark_in(fact.entry) != one.mark:
-            yield f"{destination} accepted {one.name} with other data than it was given", (one.index, index)
-
-
 def order_per_key(of: History) -> Iterator[_Found]:
     """P4. Of the events of one key, each is first accepted after those before it; parked ones are left out."""
     if of.terms.ordered_keys:
@@ -252,9 +251,11 @@ def settled_as_it_says(of: History) -> Iterator[_Found]:
 
 
 def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
-    """Demand that an event is parked only when its bus refused it for what it says: nothing else lasts for ever."""
+    """Demand that an event is parked only when its bus refused it for what it says, or nobody could ever send it."""
     for park in of.parks.values():
         one = park.event
+        if one.unfit:
+            continue
         by = of.terms.destinations if park.destination is None else (park.destination,)
         if not any(of.refused.get((name, one.event_id), park.index) < park.index for name in by):
             shown = [
@@ -347,12 +348,17 @@ INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
         entries_carry_their_event,
         order_per_key,
         order_in_record,
+        items_in_order,
         settled_after_accepted,
         settled_as_it_says,
+        settled_in_the_end,
         parked_only_what_cannot_pass,
+        parked_stays_parked,
+        parks_are_limited,
         published_from_inserts,
         answers_after_partial_failure,
         answers_name_the_batch,
+        answers_name_what_is_open,
         ends_in_time,
         dies_of_a_crash_alone,
         nothing_after_the_end,
@@ -410,12 +416,6 @@ def _ids(of: History, fact: Committed) -> tuple[str, ...]:
     """Return the ids of the events of a transaction, in the order of emit."""
     ones = [of.born[event.id] for _, events in fact.records for event in events]
     return tuple(one.event_id for one in sorted(ones, key=lambda one: one.mark[1] if one.mark else 0))
-
-
-def _mark_in(entry: str) -> Mark | None:
-    """Return the mark in an entry: in the `data` of its Detail, or in the Detail itself."""
-    detail = json.loads(json.loads(entry)["Detail"])
-    return mark_of(detail.get("data", detail))
 
 
 def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:

@@ -41,8 +41,13 @@ _LASTING = _Figures(amount_ms=(300, 25_000))
 _FIGURES = {
     "entry_throttled": _Figures(times=(1, 8)),
     "entry_internal": _Figures(times=(1, 8)),
+    "entry_denied": _FEW,
+    "entry_unknown_code": _Figures(times=(1, 8)),
+    "entry_no_result": _FEW,
+    "entry_miscounted": _FEW,
     "entry_malformed_answer": _FEW,
-    "request_rejected": _FEW,
+    "content_refused": _Figures(amount_ms=(300, 15_000)),
+    "request_rejected": _Figures(times=(1, 4), at_start=True),
     "throttled_request": _FEW,
     "reset_before": _LOST,
     "reset_after": _LOST,
@@ -186,6 +191,8 @@ _LONG = 0.015
 _LONGER_MS = (910_000, 1_000_000)
 """More than the 15 minutes for which an iterator is good."""
 _OLDER_MS = (10_000, 40_000)
+_LAST_LONG = LASTING & frozenset((*PARTS["bus"], *PARTS["network"])) - {"content_refused"}
+"""Kinds that hold records for as long as they last."""
 
 
 def long_fault(
@@ -198,7 +205,7 @@ def long_fault(
         amount_ms = record_age_ms + chance.whole(*_OLDER_MS, "amount")
     else:
         return None
-    kinds = sorted(LASTING & frozenset((*PARTS["bus"], *PARTS["network"])))
+    kinds = sorted(_LAST_LONG)
     kind = kinds[chance.whole(0, len(kinds) - 1, "kind")]
     where = destinations[chance.whole(0, len(destinations) - 1, "where")]
     return PlannedFault(kind, chance.whole(0, until_ms // 2, "at"), where, amount_ms=amount_ms)

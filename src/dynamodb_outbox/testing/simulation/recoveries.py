@@ -117,12 +117,18 @@ def _of_the_item(of: History, index: int, fault: Faulted) -> list[Born]:
     return []
 
 
+def _nothing(*_: object) -> list[Born]:
+    """Return nothing: a record of another Region is not for those here."""
+    return []
+
+
 _CONCERNED: dict[str, Callable[[History, int, Faulted], list[Born]]] = {
     "shard_split": _of_the_family,
     "late_visibility": _held_back,
     "trim": _taken_away,
     "ttl_delete": _of_the_item,
     "operator_delete": _of_the_item,
+    "replicated": _nothing,
 }
 
 

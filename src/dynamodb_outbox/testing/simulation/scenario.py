@@ -15,16 +15,21 @@ from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.faults import LASTING, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
+from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    from dynamodb_outbox.testing.simulation.unfit import Amiss
 
 __all__ = ["DESTINATIONS", "Scenario", "Settings", "generate"]
 
 _FOREVER = -1
 _QUIET_MS = 900_000
 """After the last fault: longer than all pauses of a relay and its event source together."""
+
+_REFUSED, _ROW = 0.55, 0.9
 
 KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count", "overwrite")
 
@@ -35,7 +40,7 @@ WAYS: tuple[Settle, ...] = ("expire", "expire", "mark", "delete", "none")
 EVENTS = (62, 76)
 """Events of a scenario, about."""
 
-FAULT_COUNT = (5, 12)
+FAULT_COUNT = (6, 14)
 COINCIDENCES = (0, 4)
 """Faults besides that aim at the worst moment."""
 
@@ -53,6 +58,7 @@ class Settings:
     instances           warm instances of a function
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
+    in_flight           of the relay: requests to the bus at the same time
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
@@ -74,6 +80,7 @@ class Settings:
     instances: int = 1
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
+    in_flight: int = 8
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
@@ -138,9 +145,28 @@ class Scenario:
         return "\n".join(lines)
 
 
+_AMISS: dict[Amiss, str] = {
+    "refused": "poison",
+    "wide": "with an integer that is too wide",
+    "long type": "a row of a type that is too long",
+    "no time": "a row without a time",
+    "no JSON": "a row whose payload is no JSON",
+    "taken column": "a row with another use for a column, and without a time",
+}
+
+
 def _told(write: Write) -> str:
-    events = ", ".join(key + (" (poison)" if place in write.poison else "") for place, key in enumerate(write.keys))
-    how = "" if not write.command else " as a command, twice," if write.repeated else " as a command"
+    amiss = f" ({_AMISS[write.amiss]})"
+    events = ", ".join(key + (amiss if place in write.poison else "") for place, key in enumerate(write.keys))
+    how = (
+        " by hand"
+        if write.by_hand
+        else ""
+        if not write.command
+        else " as a command, twice,"
+        if write.repeated
+        else " as a command"
+    )
     return f"{write.writer} writes {write.change} ({write.kind}){how} with events of {events}"
 
 
@@ -255,6 +281,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         instances=chance.whole(1, 3, "instances"),
         function_timeout_ms=chance.whole(12_000, 30_000, "timeout"),
         ordering=ordering,
+        in_flight=chance.whole(1, 2, "in flight") if _happens(chance, "few in flight", 0.4) else 8,
         filtered=_happens(chance, "filtered", 0.5),
         settle=settle,
         relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
@@ -265,7 +292,7 @@ def _writes(chance: Chance, events: int, lasting_ms: int) -> tuple[Write, ...]:
     """Return changes with so many events, in order of time: most with one, some with several of one key or of two."""
     keys = [chr(ord("A") + n) for n in range(chance.whole(3, 8, "keys"))]
     writers = chance.whole(2, 4, "writers")
-    poison = chance.unit("poison share") * 0.06
+    poison = chance.unit("poison share") * 0.08
     writes: list[Write] = []
     left, n = events, 0
     while left > 0:
@@ -274,6 +301,7 @@ def _writes(chance: Chance, events: int, lasting_ms: int) -> tuple[Write, ...]:
         first, second = (keys[one.whole(0, len(keys) - 1, which)] for which in ("first", "second"))
         spread = carried > 1 and _happens(one, "two keys", 0.5)
         command = _happens(one, "command", 0.3)
+        amiss = _amiss(one, by_hand=carried == 1 and not command)
         writes.append(
             Write(
                 at_ms=one.whole(0, lasting_ms, "at"),
@@ -284,8 +312,17 @@ def _writes(chance: Chance, events: int, lasting_ms: int) -> tuple[Write, ...]:
                 command=command,
                 repeated=command and _happens(one, "repeated", 0.3),
                 poison=tuple(place for place in range(carried) if _happens(one, f"poison {place}", poison)),
+                amiss=amiss,
             )
         )
         left -= carried
         n += 1
     return tuple(sorted(writes, key=lambda write: write.at_ms))
+
+
+def _amiss(chance: Chance, *, by_hand: bool) -> Amiss:
+    """Return why the poisoned events of a change cannot pass, if there are any: most often their bus refuses them."""
+    drawn = chance.unit("amiss")
+    if drawn < _REFUSED:
+        return "refused"
+    return BY_HAND[chance.whole(0, len(BY_HAND) - 1, "way")] if by_hand and drawn < _ROW else "wide"

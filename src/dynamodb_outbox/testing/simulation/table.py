@@ -7,13 +7,19 @@ one. A write that changes nothing makes no stream record.
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.ttl import expired as has_expired
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS, TRANSACTION_ACTIONS
-from dynamodb_outbox.core.record.states import PENDING, state_of
+from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
+from dynamodb_outbox.core.record.schema import PARKED_SK, PENDING_INDEX
+from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, state_of
+from dynamodb_outbox.event import Event
 from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
+from dynamodb_outbox.testing.simulation.facts import LeftRecord
+from dynamodb_outbox.testing.simulation.history import OPERATOR
 from dynamodb_outbox.testing.simulation.network import client_error
 from dynamodb_outbox.testing.simulation.process import START_MS
 from dynamodb_outbox.testing.simulation.stream import STREAM_ARN, Change
@@ -35,6 +41,8 @@ __all__ = ["REGION", "TABLE", "Table", "cancelled"]
 
 TABLE = STREAM_ARN.split("/")[1]
 REGION = STREAM_ARN.split(":")[3]
+_ELSEWHERE = "us-east-1"
+"""Where the records come from that are replicated."""
 
 _TRANSACT = "TransactWriteItems"
 _FAILED = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
@@ -109,9 +117,35 @@ class Table:
             self._tokens[token] = (request, self._kernel.now_ms)
 
     def arm(self, plan: FaultPlan, faults: Faults) -> None:
-        """Let those faults of a plan happen, in their time, that are deletions of records."""
+        """Let those faults of a plan happen, in their time, that are writes and deletions of records by others."""
         for number, fault in enumerate(plan.of("ttl_delete", "operator_delete")):
             self._kernel.call_at(fault.at_ms, partial(self._delete_some, number, fault.kind, faults))
+        for number, fault in enumerate(plan.of("replicated")):
+            self._kernel.call_at(fault.at_ms, partial(self._replicate, number, fault.kind, faults))
+
+    def left(self) -> tuple[LeftRecord, ...]:
+        """Return the records that are in the table, each as it is there; what stands for one, in its name."""
+        found = []
+        for (partition, sort_key), item in self.items.items():
+            if sort_key.startswith(self.layout.prefix):
+                state = state_of(item, self.layout)
+                named = item.get(PARKED_EVENTS) if state == PARKED else None
+                record = partition, str(item[PARKED_SK]["S"]) if PARKED_SK in item else sort_key
+                events = None if named is None else frozenset(named["NS"])
+                found.append(LeftRecord(record, state, events, item.get(PENDING_INDEX) == {"S": PARKED}))
+        return tuple(found)
+
+    def _replicate(self, number: int, kind: str, faults: Faults) -> None:
+        """Write a record that comes from another Region of a global table, beside those of a partition."""
+        records = [key for key in self.items if key[1].startswith(self.layout.prefix)]
+        partition = records[self._chance.whole(0, len(records) - 1, kind, number)][0] if records else "A"
+        at_ms = START_MS + self._kernel.now_ms
+        time = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
+        event = Event(f"{kind}-{number}", "order.changed", "shop.orders", "{}", time, key=partition)
+        origin = Origin(event.id, at_ms, _ELSEWHERE)
+        item = encode_record(RecordDraft(event.id, partition, (event,), 0, 1), origin, self.layout)
+        faults.note(kind, partition)
+        self.write(self.key_of(item), item, by=_ELSEWHERE)
 
     def _delete_some(self, number: int, kind: str, faults: Faults) -> None:
         """Delete a record: one whose TTL has passed; or one that is pending, any when none is.
@@ -128,7 +162,7 @@ class Table:
         if found:
             key = found[self._chance.whole(0, len(found) - 1, "delete", number)]
             faults.note(kind, key[0])
-            self.write(key, None, by="ttl" if by_ttl else "operator", expired=by_ttl)
+            self.write(key, None, by="ttl" if by_ttl else OPERATOR, expired=by_ttl)
 
     def _is_known(self, token: str, request: Mapping[str, Any]) -> bool:
         earlier, at_ms = self._tokens.get(token, (None, 0))

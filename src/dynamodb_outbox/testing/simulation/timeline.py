@@ -7,6 +7,7 @@ question can be left out, so that the timeline of a long run is about one thing.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.testing.simulation.facts import (
@@ -21,6 +22,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Heard,
     Intended,
     Invoked,
+    Left,
     Moved,
     Raised,
     Rejected,
@@ -75,7 +77,7 @@ def _line(of: History, fact: Fact, *, marked: bool) -> str:
 
 def _goes_without_saying(fact: Fact) -> bool:
     """Whether a fact is an intention, a request or a good answer, which other facts tell of."""
-    return isinstance(fact, (Intended, Sent)) or (isinstance(fact, Heard) and not fact.error)
+    return isinstance(fact, (Intended, Left, Sent)) or (isinstance(fact, Heard) and not fact.error)
 
 
 # --- what concerns the marked facts -----------------------------------------------------------------------------------
@@ -206,6 +208,14 @@ def _discarded(_: History, fact: Discarded) -> tuple[str, str]:
     return f"source of {fact.destination}", f"gives up {_several(fact.numbers)} of {fact.shard}: {fact.condition}"
 
 
+def _left(_: History, fact: Left) -> tuple[str, str]:
+    states = Counter(one.state for one in fact.records)
+    return (
+        "table",
+        f"has records at the end: {', '.join(f'{n} {state}' for state, n in sorted(states.items())) or 'none'}",
+    )
+
+
 def _faulted(_: History, fact: Faulted) -> tuple[str, str]:
     meets = f", met by invocation {fact.invocation}" if fact.invocation else ""
     return "FAULT", f"{fact.kind} at {fact.where}{meets}"
@@ -233,6 +243,7 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Heard: _heard,
     Intended: _intended,
     Invoked: _invoked,
+    Left: _left,
     Moved: _moved,
     Raised: _raised,
     Rejected: _rejected,

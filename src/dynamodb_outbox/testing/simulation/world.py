@@ -27,7 +27,7 @@ from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
 from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.crew import StrandCrew
-from dynamodb_outbox.testing.simulation.facts import Ledger
+from dynamodb_outbox.testing.simulation.facts import Ledger, Left
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
@@ -55,7 +55,6 @@ LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
 Published records are kept for a minute, so that TTL has something to delete.
 """
 
-_IN_FLIGHT = 8
 _TABLE_CALLS = 2
 _LISTED_MS = 1_000
 """The children of a split are listed so much later, at most."""
@@ -68,6 +67,7 @@ class FunctionWorld:
     destination     what the function publishes to; its bus has this name
     table, layout   where the records are
     ordering        "key" or "none": whether order is asked of the relay in this run
+    in_flight       how many requests to the bus the relay is to have under way at the same time
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
     """
 
@@ -75,6 +75,7 @@ class FunctionWorld:
     table: str
     layout: Layout
     ordering: Any
+    in_flight: int
     clock: Clock
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
@@ -101,10 +102,10 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
         layout=world.layout,
         client=world.client("dynamodb"),
         ordering=world.ordering,
-        max_in_flight=_IN_FLIGHT,
+        max_in_flight=world.in_flight,
         clock=world.clock,
         entropy=world.entropy,
-        crew=world.crew(_IN_FLIGHT + _TABLE_CALLS),
+        crew=world.crew(world.in_flight + _TABLE_CALLS),
     )
     return relay.lambda_handler
 
@@ -122,6 +123,7 @@ def run(
     world = _World(scenario, make_handler, threads)
     try:
         world.kernel.run(scenario.ends_ms)
+        world.note_what_is_left()
     finally:
         world.kernel.close()
     return world.ledger.facts
@@ -148,6 +150,10 @@ class _World:
         for destination in self._settings.destinations:
             self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
+
+    def note_what_is_left(self) -> None:
+        """Write down how the outbox is at the end."""
+        self.ledger.note(Left(self.kernel.now_ms, self._table.left()))
 
     def _connect(self, destination: str) -> Source:
         """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
@@ -177,6 +183,7 @@ class _World:
             TABLE,
             replace(LAYOUT, settle=self._settings.relay_settle),
             self._settings.ordering,
+            self._settings.in_flight,
             process.clock,
             process.entropy,
             {

@@ -17,9 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.record.decode import decode
+from dynamodb_outbox.core.record.schema import SCHEMA
 from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, OutboxError
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.sdk.errors import TRANSPORT
@@ -30,13 +32,18 @@ from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.network import COMMIT, NO_TROUBLES
 from dynamodb_outbox.testing.simulation.process import WRITER_PERILS, Process, ProcessEntropy
 from dynamodb_outbox.testing.simulation.table import REGION, TABLE, cancelled
+from dynamodb_outbox.testing.simulation.unfit import BY_HAND, NARROW, events_by_hand, row, widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.table import Table
+    from dynamodb_outbox.testing.simulation.unfit import Amiss
     from dynamodb_outbox.transaction import Transaction
 
 __all__ = ["SOURCE", "TableClient", "Write", "Writer"]
@@ -68,6 +75,7 @@ class Write:
     command   whether it has an idempotency key, and is repeated until it is known how it ended
     repeated  whether it is repeated though that is known; a command's alone
     poison    positions of events that no bus takes
+    amiss     why it does not take them; one of `unfit.BY_HAND`: it is one event, written by hand, in no command
     """
 
     at_ms: int
@@ -78,6 +86,17 @@ class Write:
     command: bool = False
     repeated: bool = False
     poison: tuple[int, ...] = ()
+    amiss: Amiss = "refused"
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether it is written without the library."""
+        return bool(self.poison) and self.amiss in BY_HAND
+
+    @property
+    def unfit(self) -> frozenset[int]:
+        """The positions of events that nobody could send."""
+        return frozenset(self.poison) if self.amiss != "refused" else frozenset()
 
 
 class Writer:
@@ -147,9 +166,11 @@ class Writer:
             self._sent += 1
             entropy.begin(f"{self._chance.seed}/{write.change}/{self._sent}")
             process.boundaries = 0
-            client.change, client.attempt = write.change, self._sent
+            client.change, client.attempt, client.widens = write.change, self._sent, write.amiss == "wide"
             self._intend(write)
-            outcome, events = self._outcome(write, outbox, client)
+            outcome, events = (
+                self._outcome_by_hand(write, client) if write.by_hand else self._outcome(write, outbox, client)
+            )
             self._tell(write, outcome, events)
             if outcome == "failed" or not write.command or self._sent >= _REPEATS:
                 return
@@ -159,7 +180,8 @@ class Writer:
 
     def _intend(self, write: Write) -> None:
         items = frozenset((key, _sort_key(write)) for key in write.keys)
-        self._network.ledger.note(Intended(self._kernel.now_ms, self.name, write.change, self._sent, write.keys, items))
+        now_ms, ledger = self._kernel.now_ms, self._network.ledger
+        ledger.note(Intended(now_ms, self.name, write.change, self._sent, write.keys, items, write.unfit))
 
     def _outcome(self, write: Write, outbox: Outbox, client: TableClient) -> tuple[Outcome, tuple[str, ...]]:
         """Commit a write as a new transaction, insisting where that may help; return what is known then.
@@ -194,6 +216,29 @@ class Writer:
                 return "committed", receipt.event_ids
         return outcome, ()
 
+    def _outcome_by_hand(self, write: Write, client: TableClient) -> tuple[Outcome, tuple[str, ...]]:
+        """Commit a row that nobody can read, with an item, as `_outcome` does; a lost answer is asked for again."""
+        layout, (key,) = self._table.layout, write.keys
+        record = row(layout, key, write.change, write.amiss)
+        item = serialize_item({layout.pk: key, self._table.sk: _sort_key(write), "change": write.change})
+        request = {
+            "TransactItems": [{"Put": {"TableName": TABLE, "Item": one}} for one in (item, record)],
+            "ClientRequestToken": f"{write.change}/{self._sent}",
+        }
+        outcome: Outcome = "failed"
+        for attempt in range(_COMMITS):
+            if attempt:
+                self._pause(write, "commit", attempt)
+            try:
+                client.transact_write_items(**request)
+            except ClientError:
+                continue
+            except TRANSPORT:
+                outcome = "unknown"
+            else:
+                return "committed", tuple(event.id for event in events_by_hand(record, layout))
+        return outcome, ()
+
     def _pause(self, write: Write, *what: object) -> None:
         self._kernel.sleep(self._chance.whole(*_PAUSE_MS, write.change, self._sent, *what))
 
@@ -204,7 +249,8 @@ class Writer:
 
 def _sort_key(write: Write) -> str:
     """Return the sort key of the items that a write changes."""
-    return {"create": f"CHANGE#{write.change}", "overwrite": "LAST", "count": "META"}[write.kind]
+    kind = "create" if write.by_hand else write.kind
+    return {"create": f"CHANGE#{write.change}", "overwrite": "LAST", "count": "META"}[kind]
 
 
 def _fill(transaction: Transaction, write: Write, client: TableClient, table: Table) -> None:
@@ -221,7 +267,7 @@ def _fill(transaction: Transaction, write: Write, client: TableClient, table: Ta
     for place, key in enumerate(write.keys):
         data: dict[str, Any] = {"change": write.change, "n": place}
         if place in write.poison:
-            data[POISON] = True
+            data |= NARROW if write.amiss == "wide" else {POISON: True}
         transaction.emit("order.changed", data, key=key)
 
 
@@ -232,6 +278,15 @@ def _count(transaction: Transaction, key: Mapping[str, str], write: Write, clien
         transaction.put({**key, "change": write.change}, if_absent=True)
     else:
         transaction.update(key, set={"change": write.change}, if_version=int(there[version]["N"]))
+
+
+def _widened(member: Mapping[str, Any]) -> Mapping[str, Any]:
+    put = member.get("Put")
+    return member if put is None else {"Put": {**put, "Item": widened(put["Item"])}}
+
+
+def _events(record: WireItem, layout: Layout) -> tuple[Event, ...]:
+    return decode(record, layout, source=SOURCE).events if SCHEMA in record else events_by_hand(record, layout)
 
 
 class _Entropy:
@@ -257,16 +312,20 @@ class TableClient(SimulatedClient):
     """What a writer uses of boto3's client of DynamoDB.
 
     `change` is what it is at work on, for the `attempt`-th time: the ledger says so of each transaction committed.
+    `widens` has it write integers into records that the library's writer does not let pass.
     """
 
     def __init__(self, network: Network, process: Process, table: Table) -> None:
         super().__init__(network, process, service="dynamodb", where=_SERVER, region=REGION, config=_CONFIG)
         self.change = ""
         self.attempt = 0
+        self.widens = False
         self._table = table
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems."""
+        if self.widens:
+            request = {**request, "TransactItems": [_widened(member) for member in request["TransactItems"]]}
         self._call("TransactWriteItems", partial(self._transact, request, self.change, self.attempt), COMMIT)
         return {}
 
@@ -292,7 +351,7 @@ class TableClient(SimulatedClient):
             written = action["Item"] if kind == "Put" else action["Key"]
             partition, sort_key = table.key_of(written)
             if kind == "Put" and sort_key.startswith(layout.prefix):
-                records.append(((partition, sort_key), decode(written, layout, source=SOURCE).events))
+                records.append(((partition, sort_key), _events(written, layout)))
             elif kind != "ConditionCheck" and not partition.startswith(layout.guard_prefix):
                 items.add((partition, sort_key))
         token, now_ms = request["ClientRequestToken"], self._network.kernel.now_ms
