@@ -15,6 +15,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Discarded,
     Fact,
     Faulted,
+    Gap,
     Heard,
     Invoked,
     Left,
@@ -22,6 +23,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Moved,
     Rejected,
     Sent,
+    Trimmed,
     Written,
 )
 from dynamodb_outbox.testing.simulation.history import Terms
@@ -205,6 +207,8 @@ def test_the_changes_of_an_item_are_handed_over_in_their_order() -> None:
     assert lanes(handed(1, "5", "7"), first_done) == set()
     assert lanes(handed(1, "5"), Discarded(20, "orders", "shard-1", ("5",), "Retries"), handed(2, "7")) == set()
     assert lanes(handed(1, "5"), first_open, handed(2, "5"), Answered(30, 2, "", ()), handed(3, "7")) == set()
+    gap = [Trimmed(20, "shard-1", ("5",)), Gap(21, "orders", "shard-1", None)]
+    assert lanes(handed(1, "5"), *gap, handed(2, "7")) == set()
     assert lanes(handed(1, "7")) == set()
     for wrong in (
         (handed(1, "5"), handed(2, "7", lane=1)),
@@ -212,6 +216,7 @@ def test_the_changes_of_an_item_are_handed_over_in_their_order() -> None:
         (handed(1, "5"), replace(first_done, whole="no JSON"), handed(2, "7")),
         (handed(2, "7"), handed(1, "5"), first_done),
         (handed(1, "7", "5"),),
+        (handed(1, "5"), handed(2, "7"), *gap),
     ):
         assert lanes(*wrong) == {"items_in_order"}, wrong
     assert lanes(handed(1, "5"), replace(handed(2, "7"), destination="audit")) == set()

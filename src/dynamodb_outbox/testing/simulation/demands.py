@@ -204,6 +204,7 @@ def items_in_order(of: History) -> Iterator[_Found]:
     """Demand of the event source that a change of an item is handed over only when those before it are done.
 
     So it is within each lane of a shard, however many there are. What is handed over in one batch is in order in it.
+    What was trimmed in the middle of its retries, so that the source has a gap there, is done with.
     """
     for destination in of.terms.destinations:
         first, done = _handed_over(of, destination)
@@ -214,7 +215,7 @@ def items_in_order(of: History) -> Iterator[_Found]:
                 together = _numbers_at(of, at)
                 if earlier[1] in together and together.index(earlier[1]) < together.index(later[1]):
                     continue
-                if done.get(earlier, at) >= at:
+                if min(done.get(earlier, at), of.missed.get((destination, earlier), at)) >= at:
                     words = f"{later[1]} of {later[0]} was handed over to {destination} before {earlier[1]} was done"
                     yield words, (first[earlier], at)
 
