@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
 
 ENOUGH = range(500)
+RIGHT_SEEDS = 100
+"""Runs of relays that are right: what is rare among them is a parked copy that is inserted again (32, 93)."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -135,9 +137,9 @@ def test_every_invariant_has_found_something() -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_relay_is_not(name: str) -> None:
     """So what is found in the others is what is wrong with them, and not the way in which they are written."""
-    report = simulate(RIGHT[name], seeds=range(20))
+    report = simulate(RIGHT[name], seeds=range(RIGHT_SEEDS))
     report.check()
-    assert report.runs == 20
+    assert report.runs == RIGHT_SEEDS
 
 
 def test_a_failure_is_told_by_its_smallest_scenario() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.record.states import PARKED, state_of
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sdk.errors import TRANSPORT
@@ -72,7 +73,16 @@ class HandWritten:
 
     def is_relayed(self, record: Any) -> bool:
         """Whether a stream record is to be published."""
-        return record["eventName"] == "INSERT" and self.is_outbox_record(record)
+        return self.is_new(record) and self.is_outbox_record(record) and not self.is_parked(record)
+
+    def is_new(self, record: Any) -> bool:
+        """Whether a stream record tells of an item that was written."""
+        return bool(record["eventName"] == "INSERT")
+
+    def is_parked(self, record: Any) -> bool:
+        """Whether the item was written in order to keep what was parked of another one."""
+        inserted = record["eventName"] == "INSERT"
+        return inserted and state_of(record["dynamodb"]["NewImage"], self.world.layout) == PARKED
 
     def is_outbox_record(self, record: Any) -> bool:
         """Whether the item is a record of the outbox."""
@@ -226,17 +236,17 @@ class RaisingOnPartialFailure(HandWritten):
 class ModifyNotFiltered(HandWritten):
     """Publishes changes of records too: its own settling, for instance."""
 
-    def is_relayed(self, record: Any) -> bool:
+    def is_new(self, record: Any) -> bool:
         """Whether a stream record is published."""
-        return record["eventName"] != "REMOVE" and self.is_outbox_record(record)
+        return bool(record["eventName"] != "REMOVE")
 
 
 class RemoveNotFiltered(HandWritten):
     """Publishes records that TTL removed."""
 
-    def is_relayed(self, record: Any) -> bool:
+    def is_new(self, record: Any) -> bool:
         """Whether a stream record is published."""
-        return record["eventName"] != "MODIFY" and self.is_outbox_record(record)
+        return bool(record["eventName"] != "MODIFY")
 
     def image(self, record: Any) -> Any:
         """Return what is published."""
