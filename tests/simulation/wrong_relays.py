@@ -344,6 +344,14 @@ class PoisonNotParked(HandWritten):
         return None
 
 
+class ParkedAgain(HandWritten):
+    """Takes an item that keeps what was parked for a record that is to be published."""
+
+    def is_parked(self, record: Any) -> bool:  # noqa: ARG002 -- that it does not look is what is wrong
+        """Say no."""
+        return False
+
+
 class RecordReversed(HandWritten):
     """Publishes the events of a record from the last to the first."""
 
@@ -434,6 +442,7 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "new ids": (made(NewIds), "no_phantoms"),
     "stamped anew": (made(StampedAnew), "one_id_one_entry"),
     "poison not parked": (made(PoisonNotParked), "everything_ends"),
+    "parked items published": (made(ParkedAgain), "everything_ends"),
     "record reversed": (made(RecordReversed), "order_in_record"),
     "data left out": (made(EmptyData), "entries_carry_their_event"),
     "troubles of the bus parked": (made(Impatient), "parked_only_what_cannot_pass"),
