@@ -403,9 +403,7 @@ def _mark_in(entry: str) -> Mark | None:
     return mark_of(detail.get("data", detail))
 
 
-def _disorder(
-    of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None]
-) -> Iterator[_Found]:
+def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None]) -> Iterator[_Found]:
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
         for one in events:

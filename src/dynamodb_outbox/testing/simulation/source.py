@@ -65,7 +65,7 @@ class Kept:
 
 @dataclass
 class _Reader:
-    """A shard that is being read, up to the number `seen`. A poll is still to come at `polls_until`, or there is none."""
+    """A shard that is being read, up to the number `seen`. The last poll to come is at `polls_until`, if any."""
 
     shard: str
     machine: ShardMachine
