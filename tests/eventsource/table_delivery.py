@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import io
 import json
 import re
+import shutil
 import socket
 import uuid
 from contextlib import nullcontext, redirect_stderr
@@ -269,23 +271,33 @@ def test_discard_response() -> None:
 
 @row("discard-first")
 def test_discard_first(tmp_path: Path) -> None:
-    """A file stands where the directory should be; the batch is tried again by the next source."""
-    (tmp_path / "failed").write_text("")
+    """The disk is full, or a file stands where the directory should be; the next source tries the batch again."""
     config = MappingConfig(maximum_retry_attempts=0)
     kept = FailureDirectory(tmp_path / "failed", MAPPED)
-    no = FunctionFailed("ValueError", "no")
-    with (
-        source(
-            FakeStreams(shards(("s", None)), page(1)), Recorder(no), tmp_path / "cp", config=config, on_failure=kept
-        ) as running,
-        pytest.raises(OSError, match="failed"),
-    ):
-        running.step()
+    for obstacle in ("disk", "file"):
+        client, function = FakeStreams(shards(("s", None)), page(1)), Recorder(FunctionFailed("ValueError", "no"))
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            source(client, function, tmp_path / "cp", config=config, on_failure=kept) as running,
+        ):
+            if obstacle == "disk":
+                patch.setattr("os.fsync", full)
+            with pytest.raises(OSError, match=r"(No space left|Not a directory).*/failed/aws/lambda"):
+                running.step()
+        if obstacle == "disk":
+            assert not [path for path in (tmp_path / "failed").rglob("*") if path.is_file()]
+            shutil.rmtree(tmp_path / "failed")
+            (tmp_path / "failed").write_text("")
     assert CheckpointFile(tmp_path / "cp", ARN).position("s").after is None
     function = Recorder()
     with source(FakeStreams(shards(("s", None)), page(1)), function, tmp_path / "cp", config=config) as running:
         running.step()
     assert function.batches == [["1"]]
+
+
+def full(_fd: int) -> None:
+    """Be a disk without room."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # --- time to live ---
