@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from own_sink import Webhook
 from stand_ins import HttpStandIn, PublishBatch, PutEvents, SendMessageBatch, WebhookService
 from wrong_sinks import WRONG
 
+from dynamodb_outbox.sinks import RequestFailed, SinkLimits
 from dynamodb_outbox.testing.sink_contract import CHECKS, ContractBroken, check_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from own_sink import Webhook
+    from dynamodb_outbox.sinks import Outcome
 
 SPEECHES = {
     "EventBridge": PutEvents,
@@ -37,6 +39,24 @@ def test_our_sinks_and_the_example_keep_the_contract(speech: str, check: Callabl
     made: Any = SPEECHES[speech]
     with HttpStandIn(made()) as stand_in:
         check(stand_in)
+
+
+class OneByOne(Webhook):
+    """Sends one event in a request, which is refused as a whole."""
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        """Put an entry's own fault as the request's."""
+        outcome = super().publish(entries)
+        if isinstance(outcome, RequestFailed) or outcome.results[0] is None:
+            return outcome
+        return RequestFailed(outcome.results[0])
+
+
+def test_a_sink_of_single_events_can_keep_the_contract() -> None:
+    """A request of one entry may be refused as a whole; nothing asks for more than the limits say."""
+    limits = SinkLimits(entries=1, request_bytes=4000, entry_bytes=4000)
+    with HttpStandIn(WebhookService(lambda url: OneByOne(url, timeout_s=0.9, limits=limits))) as stand_in:
+        check_sink(stand_in)
 
 
 def test_all_checks_in_one_go() -> None:

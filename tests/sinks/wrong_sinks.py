@@ -77,6 +77,23 @@ class OneByteTooFew(Webhook):
         return Webhook(self.name, limits=replace(self.limits, entry_bytes=self.limits.entry_bytes - 1)).prepare(event)
 
 
+class CountsInBlocks(Webhook):
+    """Counts blocks of 64 bytes, which the service may charge and does not measure."""
+
+    def prepare(self, event: Event) -> Prepared | Fault:
+        found = super().prepare(event)
+        return found if isinstance(found, Fault) else replace(found, size=found.size // 64 * 64 + 1)
+
+
+class RefusesTheLargest(Webhook):
+    """States more than it sends."""
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        if any(len(entry) > 1000 for entry in entries):
+            return RequestFailed(Fault(Kind.CONTENT, "TooLarge"))
+        return super().publish(entries)
+
+
 class RaisesInPrepare(Webhook):
     """Looks at the key without asking whether there is one."""
 
@@ -117,6 +134,24 @@ class SendsBackwards(Webhook):
     def publish(self, entries: Sequence[Any]) -> Outcome:
         outcome = super().publish(entries[::-1])
         return outcome if isinstance(outcome, RequestFailed) else Answered(outcome.results[::-1])
+
+
+class SendsTwice(Webhook):
+    """Makes sure."""
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        super().publish(entries)
+        return super().publish(entries)
+
+
+class NeverSends(Webhook):
+    """Refuses the first entry of everything."""
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        outcome = super().publish(entries)
+        if isinstance(outcome, RequestFailed):
+            return outcome
+        return Answered((Fault(Kind.CONTENT, "First"), *outcome.results[1:]))
 
 
 class SendsOne(Webhook):
@@ -302,11 +337,15 @@ WRONG: list[tuple[type[Webhook], str]] = [
     (CountsCharacters, "size_is_exact"),
     (OneByteTooMany, "size_limit_is_exact"),
     (OneByteTooFew, "size_limit_is_exact"),
+    (CountsInBlocks, "size_limit_is_exact"),
+    (RefusesTheLargest, "size_limit_is_exact"),
     (RaisesInPrepare, "prepare_never_raises"),
     (HoldsForOneEvent, "prepare_never_raises"),
     (NeverTooLarge, "prepare_never_raises"),
     (CountsUp, "prepare_repeats_itself"),
     (SendsBackwards, "a_full_request_is_accepted"),
+    (SendsTwice, "a_full_request_is_accepted"),
+    (NeverSends, "a_full_request_is_accepted"),
     (SendsOne, "a_full_request_is_accepted"),
     (SaysNothing, "a_full_request_is_accepted"),
     (TwoHundredIsFine, "refused_entries_are_told_apart"),
