@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.local.checkpoint import CheckpointCorrupt, CheckpointFile, Position
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STREAM = "arn:aws:dynamodb:us-east-1:000000000001:table/shop/stream/1"
 
@@ -141,3 +138,15 @@ def test_a_corrupted_file_is_an_error_that_says_what_to_do(tmp_path: Path, conte
     assert caught.value.path == path
     assert str(path) in str(caught.value)
     assert path.read_text() == content
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
+    """The error is the system's; the file can be read as it was."""
+    checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
+    checkpoint.keep("s1", Position("9"))
+    (tmp_path / "cp.new").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.keep("s1", Position("10"))
+    assert [path.name for path in tmp_path.iterdir()] == ["cp"]
+    assert CheckpointFile(tmp_path / "cp", STREAM).position("s1") == Position("9")

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -100,15 +101,15 @@ def test_a_missing_extra_names_the_command_that_installs_it(package: str, monkey
 
 
 @pytest.mark.usefixtures("engine_extra")
-def test_an_engine_that_cannot_start_says_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_cannot_start_says_what_it_wrote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error has the exit status and the end of the log; the directory is gone."""
     monkeypatch.setattr("dynamodb_outbox.local.engine._APPLICATION", "no_such_module:app")
-    before = set(_directories())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(EngineDied, match="ended with status") as caught:
         Engine().start()
     assert caught.value.exit_code > 0
     assert "no_such_module" in caught.value.tail
-    assert set(_directories()) <= before
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("engine_extra")
@@ -265,10 +266,6 @@ def test_settings_of_a_client_can_be_overridden(engine: Account) -> None:
     client = engine.client("sqs", config=Config(read_timeout=3))
     assert client.meta.config.read_timeout == 3
     assert client.meta.config.connect_timeout == 2
-
-
-def _directories() -> list[Path]:
-    return list(Path(os.environ.get("TMPDIR", "/tmp")).glob("dynamodb-outbox-engine-*"))  # noqa: S108 -- reads only
 
 
 @pytest.mark.parametrize(

@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import dynamodb_outbox
 from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
 from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.core.eventsource.config import MappingConfig
-from dynamodb_outbox.errors import StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
-from dynamodb_outbox.local.provision import create_table
-from dynamodb_outbox.local.source import EventSource, main
+from dynamodb_outbox.local.source import EventSource
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.process.stop import StopFlag
 from fake_streams import ARN, FakeStreams, page, raw, refusal, shards
+from source_steps import READ_ANSWERS, Recorder, SteadyClock, events, run_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from conftest import Account
-
-READ_ANSWERS = MappingConfig(report_batch_item_failures=True, retry_base_ms=1, retry_cap_ms=1)
-
-
-class Recorder:
-    """A function that notes the batches it gets and answers from a script, then with success."""
-
-    def __init__(self, *answers: Answer | Callable[[], Answer]) -> None:
-        self.answers = list(answers)
-        self.batches: list[list[str]] = []
-
-    def invoke(self, event: Mapping[str, Any]) -> Answer:
-        """Note the batch and answer."""
-        self.batches.append([record["dynamodb"]["SequenceNumber"] for record in event["Records"]])
-        answer = self.answers.pop(0) if self.answers else Responded(None)
-        return answer() if callable(answer) else answer
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -56,19 +30,6 @@ def stop() -> Iterator[StopFlag]:
     flag = StopFlag()
     yield flag
     flag.close()
-
-
-def run_until(source: EventSource, done: Callable[[], bool]) -> None:
-    """Step until the condition holds, for at most 10 s."""
-    deadline = time.monotonic() + 10
-    while not done() and time.monotonic() < deadline:
-        source.step()
-    assert done()
-
-
-def events(path: Path, kind: str) -> list[dict[str, Any]]:
-    """Return the entries of a log of one kind."""
-    return [entry for line in path.read_text().splitlines() if (entry := json.loads(line))["event"] == kind]
 
 
 def test_the_checkpoint_is_kept_after_the_answer_and_not_before(tmp_path: Path, stop: StopFlag) -> None:
@@ -244,193 +205,6 @@ def test_children_are_read_after_their_parent(tmp_path: Path, stop: StopFlag) ->
     assert (again.position("left"), again.position("right")) == (Position("3"), Position("4"))
 
 
-@dataclass
-class Splitting:
-    """A streams client whose list of shards changes with the time; a shard has one page of records."""
-
-    clock: SteadyClock
-    appears_ms: dict[str, int]
-    parents: dict[str, str]
-    pages: dict[str, list[int]]
-    closed: frozenset[str] = frozenset()
-    unlisted_from_ms: int | None = None
-    listed_ms: list[int] = field(default_factory=list)
-
-    def describe_stream(self, **_request: Any) -> Any:
-        """Answer with the shards that are there by now."""
-        self.listed_ms.append(self.clock.steady_ms)
-        if self.unlisted_from_ms is not None and self.clock.steady_ms >= self.unlisted_from_ms:
-            raise refusal("LimitExceededException")
-        there = [shard for shard, at_ms in self.appears_ms.items() if at_ms <= self.clock.steady_ms]
-        return shards(*((shard, self.parents.get(shard)) for shard in there))
-
-    def get_shard_iterator(self, **request: Any) -> Any:
-        """Start at the beginning of a shard."""
-        return {"ShardIterator": request["ShardId"]}
-
-    def get_records(self, **request: Any) -> Any:
-        """Answer the shard's records, once; a closed shard ends there."""
-        shard = request["ShardIterator"]
-        return page(*self.pages.pop(shard, []), following=None if shard in self.closed else shard)
-
-
-@dataclass
-class SteadyClock:
-    """A clock under the test's hand."""
-
-    steady_ms: int = 0
-
-    def now_ms(self) -> int:
-        """Return some time of the day."""
-        return 1_800_000_000_000 + self.steady_ms
-
-    def monotonic_ms(self) -> int:
-        """Return the steady time."""
-        return self.steady_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        """Let time pass."""
-        self.steady_ms += duration_ms
-
-
-def step_for(source: EventSource, clock: SteadyClock, duration_ms: int, *, every_ms: int = 100) -> None:
-    """Step as `run` does when nothing is new."""
-    for _ in range(duration_ms // every_ms):
-        source.step()
-        clock.sleep_ms(every_ms)
-
-
-def test_a_child_that_is_listed_late_is_read_while_another_shard_is_open(tmp_path: Path, stop: StopFlag) -> None:
-    """The list is looked at again until the child of the shard that ended is in it, and not too often."""
-    clock = SteadyClock()
-    client = Splitting(
-        clock,
-        appears_ms={"a": 0, "b": 0, "child": 3_000},
-        parents={"child": "a"},
-        pages={"a": [1], "b": [2], "child": [30]},
-        closed=frozenset({"a"}),
-    )
-    function = Recorder()
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
-    step_for(source, clock, 3_600)
-    assert function.batches == [["1"], ["2"], ["30"]]
-    gaps = [later - earlier for earlier, later in zip(client.listed_ms, client.listed_ms[1:], strict=False)]
-    assert gaps[0] == 100  # the end of a shard is a reason to look, but not more often than allowed
-    assert set(gaps[1:]) == {500}
-    step_for(source, clock, 20_000)
-    assert len(client.listed_ms) <= len(gaps) + 1 + 5
-
-
-def test_a_restart_with_a_child_missing_looks_for_it_as_well(tmp_path: Path, stop: StopFlag) -> None:
-    """That a shard ended is in the checkpoint, not only in the process that read its end."""
-    CheckpointFile(tmp_path / "cp", ARN).keep("a", Position("1", finished=True))
-    clock = SteadyClock()
-    client = Splitting(clock, {"a": 0, "b": 0, "child": 1_000}, {"child": "a"}, {"b": [2], "child": [30]})
-    function = Recorder()
-    source = EventSource(DynamoDbStream(client, ARN), function, CheckpointFile(tmp_path / "cp", ARN), stop, clock=clock)
-    step_for(source, clock, 1_600)
-    assert function.batches == [["2"], ["30"]]
-
-
-def test_a_shard_that_nothing_announced_is_found(tmp_path: Path, stop: StopFlag) -> None:
-    """The list is looked at now and then though nothing is missing: a second child may come after the first."""
-    clock = SteadyClock()
-    client = Splitting(clock, {"a": 0, "new": 2_000}, {}, {"a": [1], "new": [9]})
-    function = Recorder()
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
-    step_for(source, clock, 60_000)
-    assert function.batches == [["1"], ["9"]]
-    assert client.listed_ms == list(range(0, 60_000, 5_000))
-
-
-def test_without_any_shard_the_list_is_looked_at_twice_a_second(tmp_path: Path, stop: StopFlag) -> None:
-    """DescribeStream is not called at every poll."""
-    clock = SteadyClock()
-    client = Splitting(clock, {}, {}, {})
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    source = EventSource(DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, clock=clock)
-    step_for(source, clock, 5_000)
-    assert client.listed_ms == list(range(0, 5_000, 500))
-
-
-def test_open_shards_are_read_though_the_shards_cannot_be_listed(tmp_path: Path, stop: StopFlag) -> None:
-    """A refused DescribeStream is an outage to be logged, not a reason to deliver nothing."""
-    clock = SteadyClock()
-    client = Splitting(clock, {"a": 0}, {}, {"a": [1]}, unlisted_from_ms=1)
-    function = Recorder()
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, clock=clock)
-    source.step()
-    clock.sleep_ms(6_000)
-    for number in (2, 3):
-        client.pages["a"] = [number]
-        with pytest.raises(StreamUnavailable):
-            source.step()
-    assert function.batches == [["1"], ["2"], ["3"]]
-
-
-def test_a_shard_that_ended_is_left_only_when_its_last_record_is_done(tmp_path: Path, stop: StopFlag) -> None:
-    """While the parent's last batch still fails, its children wait."""
-    listed = shards(("parent", None), ("child", "parent"))
-    client = FakeStreams(listed, page(1, following=None), listed, page(2))
-    function = Recorder(*[FunctionFailed("ValueError", "no")] * 3)
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, config=READ_ANSWERS)
-    run_until(source, lambda: len(function.batches) == 5)
-    assert function.batches == [["1"]] * 4 + [["2"]]
-    assert checkpoint.finished() == {"parent"}
-
-
-def test_a_shard_that_is_trimmed_while_its_last_batch_fails_holds_its_children_back(
-    tmp_path: Path, stop: StopFlag
-) -> None:
-    """That it is no longer listed is no reason to let later changes of the same item go first."""
-    clock = SteadyClock()
-    client = Splitting(
-        clock,
-        appears_ms={"parent": 0, "child": 0},
-        parents={"child": "parent"},
-        pages={"parent": [1], "child": [2]},
-        closed=frozenset({"parent"}),
-    )
-    failing = [FunctionFailed("ValueError", "no")] * 70
-    function = Recorder(*failing)
-    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-    log = tmp_path / "log"
-    with Journal(log) as journal:
-        source = EventSource(
-            DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS, clock=clock, journal=journal
-        )
-        source.step()
-        del client.appears_ms["parent"]
-        step_for(source, clock, 10_000)
-    assert function.batches == [["1"]] * 71 + [["2"]]
-    assert events(log, "gap") == []
-    assert CheckpointFile(tmp_path / "cp", ARN).position("child") == Position("2")
-
-
-def test_after_a_gap_nothing_that_was_done_is_delivered_again(tmp_path: Path, stop: StopFlag) -> None:
-    """Reading starts anew at the oldest record that is left; what the checkpoint covers is passed over."""
-    CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))
-    client = FakeStreams(shards(("s", None)), (refusal("TrimmedDataAccessException"),), page(5, 7, 10))
-    function = Recorder()
-    EventSource(DynamoDbStream(client, ARN), function, CheckpointFile(tmp_path / "cp", ARN), stop).step()
-    assert function.batches == [["10"]]
-
-
-def test_a_gap_is_logged(tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture) -> None:
-    """Records that were trimmed unread are not passed over in silence."""
-    CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))
-    client = FakeStreams(shards(("s", None)), (refusal("TrimmedDataAccessException"),), page(50))
-    with Journal(tmp_path / "log") as journal:
-        checkpoint = CheckpointFile(tmp_path / "cp", ARN)
-        EventSource(DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, journal=journal).step()
-    assert [entry["after"] for entry in events(tmp_path / "log", "gap")] == ["7"]
-    assert "records after 7 may have been missed" in caplog.text
-
-
 def test_signs_of_life_tell_when_a_record_was_last_seen(tmp_path: Path, stop: StopFlag) -> None:
     """The log has a figure that stands still when the source has lost its place."""
 
@@ -508,186 +282,39 @@ def test_a_source_that_sees_nothing_says_so(tmp_path: Path, stop: StopFlag) -> N
     assert source.last_record_ms is not None
 
 
-HANDLER = """
-    import os, time
-
-    def handler(event, context):
-        with open(os.environ["SEEN"], "a") as seen:
-            for record in event["Records"]:
-                seen.write(record["dynamodb"]["Keys"]["sk"]["S"] + "\\n")
-        wait = float(os.environ.get("WAIT", "0"))
-        print("working", flush=True)
-        time.sleep(wait)
-        return {"batchItemFailures": []}
-"""
-
-
-PACKAGE = Path(dynamodb_outbox.__file__).parent.parent
-"""Where the package that is tested lies: the program must not find another one that is installed."""
-
-
-class Shop:
-    """A table with a stream on the engine, and the source as a program beside it."""
-
-    def __init__(self, account: Account, directory: Path) -> None:
-        self.account = account
-        self.directory = directory
-        self.client = account.client("dynamodb")
-        (directory / "shop.py").write_text(textwrap.dedent(HANDLER))
-        create_table(self.client, "shop")
-
-    def put(self, *names: str) -> None:
-        """Write items; an item's sort key is its name."""
-        for name in names:
-            self.client.put_item(TableName="shop", Item={"pk": {"S": "a"}, "sk": {"S": name}})
-
-    def arguments(self, *more: str) -> list[str]:
-        """Return the program's arguments."""
-        return [
-            *("--endpoint", self.account.url, "--account", self.account.account, "--table", "shop"),
-            *("--handler", "shop:handler", "--checkpoint", str(self.directory / "cp")),
-            *("--log", str(self.directory / "log"), "--env", f"SEEN={self.directory / 'seen'}", *more),
-        ]
-
-    def start(self, *more: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start the program, in a process group of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "dynamodb_outbox.local.source", *self.arguments(*more)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.directory), str(PACKAGE)])},
-            start_new_session=True,
-            **options,
-        )
-
-    def seen(self) -> list[str]:
-        """Return the names that the function was given, in order."""
-        path = self.directory / "seen"
-        return path.read_text().split() if path.exists() else []
-
-    def wait_for(self, *names: str) -> None:
-        """Wait until the function was given these, 20 s at most."""
-        deadline = time.monotonic() + 20
-        while not set(names) <= set(self.seen()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert set(names) <= set(self.seen())
-
-    def wait_for_delivery(self) -> None:
-        """Write items until one is delivered, 20 s at most: with LATEST, those before are missed."""
-        deadline = time.monotonic() + 20
-        while not self.seen() and time.monotonic() < deadline:
-            self.put(f"new-{time.monotonic()}")
-            time.sleep(0.05)
-        assert self.seen()
-
-
-@pytest.fixture
-def shop(engine: Account, tmp_path: Path) -> Shop:
-    """Return a table and the means to run the source on it."""
-    return Shop(engine, tmp_path)
-
-
-def test_as_a_program_it_delivers_and_ends_on_sigterm_with_status_0(shop: Shop) -> None:
-    """Filtered records are passed over; a second run delivers only what is new."""
-    pattern = json.dumps({"dynamodb": {"Keys": {"sk": {"S": [{"prefix": "OUTBOX#"}]}}}})
-    shop.put("OUTBOX#1", "META", "OUTBOX#2")
-    for wanted in ("OUTBOX#2", "OUTBOX#3"):
-        with shop.start("--filter", pattern) as program:
-            shop.wait_for(wanted)
-            program.send_signal(signal.SIGTERM)
-            assert program.wait(10) == 0
-        shop.put("OUTBOX#3")
-    assert shop.seen() == ["OUTBOX#1", "OUTBOX#2", "OUTBOX#3"]
-    assert len(events(shop.directory / "log", "stopped")) == 2
-
-
-def test_as_a_program_it_starts_at_latest_keeps_failures_and_deletes_what_expired(shop: Shop) -> None:
-    """The three options together: nothing old is delivered, a failure is kept with its payload, TTL is played."""
-    shop.put("old")
-    (shop.directory / "shop.py").write_text(
-        textwrap.dedent(HANDLER)
-        + "\n\n"
-        + textwrap.dedent(
-            """
-            def picky(event, context):
-                handler(event, context)
-                if any(one.get("userIdentity") for one in event["Records"]):
-                    raise ValueError("an item expired")
-            """
-        )
-    )
-    options = ("--starting-position", "LATEST", "--on-failure", str(shop.directory / "failed"), "--ttl")
-    more = ("--handler", "shop:picky", "--maximum-retry-attempts", "0")
-    with shop.start(*options, *more) as program:
-        shop.wait_for_delivery()
-        expired = {"pk": {"S": "a"}, "sk": {"S": "expired"}, "expires_at": {"N": str(int(time.time()) - 60)}}
-        shop.client.put_item(TableName="shop", Item=expired)
-        deadline = time.monotonic() + 20
-        while not list((shop.directory / "failed").rglob("*-*T*")) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        program.send_signal(signal.SIGTERM)
-        assert program.wait(10) == 0
-    assert "old" not in shop.seen()
-    [kept] = [path for path in (shop.directory / "failed").rglob("*") if path.is_file()]
-    payload = json.loads(json.loads(kept.read_text())["payload"])
-    [removed] = [one for one in payload["Records"] if one["eventName"] == "REMOVE"]
-    assert removed["userIdentity"] == {"principalId": "dynamodb.amazonaws.com", "type": "Service"}
-    [discarded] = events(shop.directory / "log", "discarded")
-    assert discarded["kept"] == str(kept)
-    assert sum(entry["items"] for entry in events(shop.directory / "log", "expired")) == 1
-
-
-def test_sigterm_lets_the_invocation_end_and_keeps_the_checkpoint(shop: Shop) -> None:
-    """The function is not cut off; its answer counts."""
-    shop.put("1")
-    with shop.start("--env", "WAIT=0.8", stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == b"working\n"
-        os.killpg(program.pid, signal.SIGTERM)
-        assert program.wait(10) == 0
-    assert len(events(shop.directory / "log", "checkpoint")) == 1
-
-
-def test_a_source_that_is_killed_delivers_again(shop: Shop) -> None:
-    """SIGKILL between the function's work and the checkpoint: the batch comes twice, and none is lost."""
-    shop.put("1")
-    with shop.start("--env", "WAIT=60", "--timeout-ms", "60000", stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == b"working\n"
-        program.kill()
-        program.wait()
-    shop.put("2")
-    with shop.start() as program:
-        shop.wait_for("2")
-        program.terminate()
-        assert program.wait(10) == 0
-    assert shop.seen() == ["1", "1", "2"]
-
-
-def test_it_ends_with_its_parent_when_asked_to(shop: Shop) -> None:
-    """With --exit-with-parent the end of standard input is its end."""
-    with shop.start("--exit-with-parent", stdin=subprocess.PIPE) as program:
-        shop.put("1")
-        shop.wait_for("1")
-        assert program.stdin is not None
-        program.stdin.close()
-        assert program.wait(10) != 0
-
-
-def test_a_mistake_is_one_line_on_standard_error(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_table_that_is_made_again_is_noticed_once(
+    tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A missing table, a useless filter, a corrupt checkpoint: a sentence and status 1, no traceback."""
-    assert main(shop.arguments("--table", "missing")) == 1
-    assert "error: missing: " in capsys.readouterr().err
-    assert main(shop.arguments("--filter", "[]")) == 1
-    assert "error: filter 1: " in capsys.readouterr().err
-    assert main(shop.arguments("--account", "7")) == 1
-    assert "12 digits" in capsys.readouterr().err
-    assert main(shop.arguments("--checkpoint", str(shop.directory / "missing" / "cp"))) == 1
-    assert "missing/cp" in capsys.readouterr().err
-    with monkeypatch.context() as closed:
-        closed.setattr(sys, "stdin", None)
-        assert main(shop.arguments("--exit-with-parent")) == 1
-    assert "standard input is closed" in capsys.readouterr().err
-    (shop.directory / "cp").write_text("nonsense")
-    assert main(shop.arguments()) == 1
-    assert "Remove it to start again" in capsys.readouterr().err
+    """The source goes on with its stream, and says that there is another one, or none."""
+
+    def gone() -> str:
+        raise StreamMissing("shop", "no such table")
+
+    for number, (now, said) in enumerate(((lambda: "arn:new", "arn:new"), (gone, "none (shop: no such table"))):
+        clock = SteadyClock()
+        client = FakeStreams(shards(("s", None)), page(), *[page(), shards(("s", None))] * 4)
+        checkpoint = CheckpointFile(tmp_path / f"cp{number}", ARN)
+        with Journal(tmp_path / f"log{number}") as journal:
+            source = EventSource(
+                DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, journal=journal, clock=clock, current_arn=now
+            )
+            source.step()
+            for _ in range(4):
+                clock.sleep_ms(10_000)
+                source.step()
+        told = events(tmp_path / f"log{number}", "replaced")
+        assert [(one["stream"], one["now"].startswith(said)) for one in told] == [(ARN, True)]
+    assert caplog.text.count("Restart the source") == 2
+
+
+def test_an_answer_without_its_key_is_a_success_that_is_doubted_once(
+    tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lambda takes the batch as done, and so does this; but it says what the answer has instead."""
+    client = FakeStreams(shards(("s", None)), page(1), page(2))
+    function = Recorder(*[Responded({"batchItemsFailures": [{"itemIdentifier": "1"}]})] * 2)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS)
+    run_until(source, lambda: len(function.batches) == 2)
+    assert checkpoint.position("s") == Position("2")
+    assert caplog.text.count("has no batchItemFailures, so all of its batch is done; it has 'batchItemsFailures'") == 1

@@ -197,7 +197,18 @@ def test_an_integer_beyond_int64_is_told_with_a_way_out(value: int | Decimal) ->
 def test_the_largest_exponent_that_readers_take() -> None:
     """1E+307 passes; a zero may have any exponent."""
     assert dump_payload([Decimal("9.9E+307"), Decimal("0E+400")]) == "[9.9E+307,0E+400]"
-    assert refused(lambda: dump_payload([Decimal("1E+308")]))[0] == "data[0]"
+    assert refused(lambda: dump_payload([Decimal("1E+308")])) == (
+        "data[0]",
+        "the number is beyond what readers of JSON take (1E+308); use text.",
+    )
+
+
+def test_a_time_without_a_zone_is_told_with_a_way_out() -> None:
+    """It names no moment."""
+    assert refused(lambda: dump_payload(datetime(2026, 1, 1))) == (  # noqa: DTZ001 -- the case itself
+        "data",
+        "a datetime without a time zone names no moment; use datetime.now(timezone.utc).",
+    )
 
 
 # --- envelopes --------------------------------------------------------------------------------------------------------

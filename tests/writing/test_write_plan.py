@@ -137,6 +137,11 @@ def test_the_token_of_a_command_is_bound_to_its_request() -> None:
     assert one.token == same.token != other.token
 
 
+def test_a_plan_says_what_its_command_is_called() -> None:
+    """As the caller called it; a transaction without a guard has no command."""
+    assert (some_plan(guard=some_guard()).command, some_plan().command) == ("command-1", "")
+
+
 def test_nothing_to_commit_is_an_error() -> None:
     """A transaction without actions and events is refused, unless its guard may stand alone."""
     with pytest.raises(EmptyTransaction):
@@ -191,8 +196,9 @@ def test_an_event_is_measured_as_it_is_published() -> None:
 def test_a_record_of_many_events_must_fit_an_item() -> None:
     """Events that fit one by one and not together in their record are refused by the record's name."""
     events = [some_event(new_id(i), payload='"' + "x" * 200_000 + '"') for i in range(3)]
-    with pytest.raises(ItemTooLarge, match="outbox record of key 'ORDER#1'"):
+    with pytest.raises(ItemTooLarge) as caught:
         plan_of(a_put(), *events)
+    assert caught.value.what == "outbox record of key 'ORDER#1' (order.placed, order.placed, order.placed)"
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

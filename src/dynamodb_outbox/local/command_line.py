@@ -31,9 +31,16 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--region", default=REGION)
     parser.add_argument("--handler", required=True, metavar="MODULE:ATTRIBUTE", help="the function")
     parser.add_argument("--function-name", default="local-function", help="what its context says")
-    parser.add_argument("--timeout-ms", type=int, default=FUNCTION_TIMEOUT_MS, metavar="N", help="of one (%(default)s)")
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="the function's environment, repeatable"
+        "--timeout-ms", type=int, default=FUNCTION_TIMEOUT_MS, metavar="N", help="of one invocation (%(default)s)"
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        type=_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="the function's environment, repeatable",
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append a JSON line for everything that happens")
     parser.add_argument("--exit-with-parent", action="store_true", help="end at once when standard input ends")
@@ -42,13 +49,21 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
 
 def function_process(options: argparse.Namespace) -> FunctionProcess:
     """Return the function that the common arguments name, with AWS pointing at the engine."""
-    extra = dict(setting.partition("=")[::2] for setting in options.env)
     return FunctionProcess(
         options.handler,
         timeout_ms=options.timeout_ms,
         name=options.function_name,
-        environment=function_environment(options.endpoint, options.account, region=options.region, extra=extra),
+        environment=function_environment(
+            options.endpoint, options.account, region=options.region, extra=dict(options.env)
+        ),
     )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE; for an empty value give {name or 'NAME'}=")
+    return name, value
 
 
 def run_until_stopped(options: argparse.Namespace, run: Callable[[StopFlag], None]) -> int:
