@@ -171,9 +171,14 @@ def is_record(item: WireItem, layout: Layout) -> bool:
 
 
 def is_anothers(item: WireItem, layout: Layout) -> bool:
-    """Whether an item that is no record by this layout is one by another: it is pending, and was written as one."""
+    """Whether an item that is no record by this layout is one by another: it is pending, and was written as one.
+
+    The names of both marks are the same in all layouts.
+    """
     waits = item.get(schema.PENDING_INDEX)
-    return waits is not None and waits != {"S": schema.PARKED} and schema.SCHEMA in item and not is_record(item, layout)
+    if schema.SCHEMA not in item or waits == {"S": schema.PARKED} or is_record(item, layout):
+        return False
+    return waits is not None or item.get(schema.SETTLE) == {"S": "none"}
 
 
 def carried_id(item: WireItem, layout: Layout) -> str | None:
