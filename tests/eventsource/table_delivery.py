@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import base64
+import errno
+import io
 import json
 import re
+import shutil
+import socket
 import uuid
+from contextlib import nullcontext, redirect_stderr
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.config import Config
 from shard_records import ERROR, NOW, SUCCESS, fail, failed_at, machine, numbers, record, records
-from source_runs import Recorder, source
+from source_runs import Recorder, SetClock, source
 from table_rows import row
 
-from dynamodb_outbox.adapters.streams import lambda_form
+from dynamodb_outbox.adapters.streams import lambda_form, stream_arn
 from dynamodb_outbox.adapters.system import SystemEntropy
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded, Throttled
 from dynamodb_outbox.core.eventsource.commands import Condition, Discard, Invoke, Response
@@ -21,11 +28,13 @@ from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.on_failure import Mapped, failure_metadata, failure_object, object_key
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.core.eventsource.ttl import SERVICE, expired, is_ttl_delete, ttl_delete
-from dynamodb_outbox.errors import InvalidRecord
+from dynamodb_outbox.errors import InvalidRecord, StreamMissing, StreamUnavailable
 from dynamodb_outbox.local.alone import InUse, alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.on_failure import FailureDirectory, mapped
+from dynamodb_outbox.local.source import _PATIENCE, main
 from dynamodb_outbox.local.ttl import ExpiredItems
+from dynamodb_outbox.process.journal import Journal
 from fake_streams import ARN, FakeStreams, page, raw, shards
 from fake_table import DAY_S, HOUR_S, FakeTable
 
@@ -57,9 +66,106 @@ def test_deliver_checkpoint(tmp_path: Path) -> None:
     assert CheckpointFile(tmp_path / "cp", ARN).position("s").after == "2"
 
 
+@row("stream-disabled")
+def test_stream_disabled(tmp_path: Path) -> None:
+    """Whether the table tells or only the stream: what is left is delivered, and it is said once."""
+    off = shards(("s", None))
+    off["StreamDescription"]["StreamStatus"] = "DISABLED"
+    for number, more in enumerate(({}, {"current_arn": lambda: ARN}, {"current_arn": no_stream})):
+        clock, function, log = SetClock(), Recorder(), tmp_path / f"log{number}"
+        client = FakeStreams(off, page(1), page(2, following=None), *[off] * 5)
+        with (
+            Journal(log) as journal,
+            source(client, function, tmp_path / f"cp{number}", clock=clock, journal=journal, **more) as running,
+        ):
+            for _ in range(4):
+                running.step()
+                clock.at_ms += 500
+        assert function.batches == [["1"], ["2"]]
+        assert replaced(log)[0] == "none (the stream is disabled)"
+        assert len(replaced(log)) == (2 if more.get("current_arn") is no_stream else 1)
+
+
+def no_stream() -> str:
+    """Be a table whose stream is off."""
+    raise StreamMissing("shop", "the table has no stream that is enabled")
+
+
+def replaced(log: Path) -> list[str]:
+    """Return what a source said that its table has in place of the stream."""
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    return [entry["now"] for entry in entries if entry["event"] == "replaced"]
+
+
+@row("stream-replaced")
+def test_stream_replaced(tmp_path: Path) -> None:
+    """Off, on, and made again: each is said once, and the old stream is read on."""
+    listed = shards(("s", None))
+    client = FakeStreams(listed, page(1), *[one for number in range(2, 8) for one in (page(number), listed)])
+    now = iter([ARN, "off", "off", "arn:second", "arn:second", "arn:third"])
+
+    def current_arn() -> str:
+        there = next(now)
+        return no_stream() if there == "off" else there
+
+    clock, function = SetClock(), Recorder()
+    with (
+        Journal(tmp_path / "log") as journal,
+        source(client, function, tmp_path / "cp", clock=clock, journal=journal, current_arn=current_arn) as running,
+    ):
+        for _ in range(7):
+            running.step()
+            clock.at_ms += 5_000
+    assert [one.partition(" ")[0] for one in replaced(tmp_path / "log")] == ["none", "arn:second", "arn:third"]
+    assert function.batches == [[str(number)] for number in range(1, 8)]
+
+
+@row("stream-no-answer")
+def test_stream_no_answer(tmp_path: Path) -> None:
+    """A page of a proxy, `{}`, half of an answer: botocore reads them all as an answer without anything in it."""
+    client = FakeStreams({}, {"StreamDescription": {}}, shards(("s", None)), page(1), {}, page(2))
+    function = Recorder()
+    with source(client, function, tmp_path / "cp") as running:
+        for expected in ("StreamDescription", "Shards", "", "Records", ""):
+            with pytest.raises(StreamUnavailable, match=f"has no {expected}:") if expected else nullcontext():
+                running.step()
+    assert function.batches == [["1"], ["2"]]
+    for described in ({}, {"Table": None}):
+        with pytest.raises(StreamUnavailable, match="has no Table:"):
+            stream_arn(SimpleNamespace(describe_table=lambda described=described, **_: described), "shop")
+
+
+@row("stream-hangs")
+def test_stream_hangs(tmp_path: Path) -> None:
+    """Each call is made once, and for no longer than said; here with a tenth of a second."""
+    assert _PATIENCE.connect_timeout + _PATIENCE.read_timeout == 7
+    short = _PATIENCE.merge(Config(connect_timeout=0.1, read_timeout=0.1))
+    said = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stderr(said),
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        patch.setattr("dynamodb_outbox.local.source._PATIENCE", short)
+        server.settimeout(0.1)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        arguments = ("--endpoint", url, "--account", "0" * 12, "--table", "shop", "--handler", "shop:handler")
+        assert main([*arguments, "--checkpoint", str(tmp_path / "cp")]) == 1
+        server.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert "error: the stream cannot be read at the moment: ReadTimeoutError" in said.getvalue()
+
+
 @row("deliver-alone")
 def test_deliver_alone(tmp_path: Path) -> None:
     """One at a time; the next one finds the way free. `test_local_alone` has it as two processes."""
+    (tmp_path / "link").symlink_to(tmp_path / "cp")
+    with alone_with(tmp_path / "cp"), pytest.raises(InUse), alone_with(tmp_path / "link", within_s=0):
+        pytest.fail("two at once")
+    CheckpointFile(tmp_path / "link", ARN).keep("s", Position("7"))
+    assert (tmp_path / "link").is_symlink()
+    assert CheckpointFile(tmp_path / "cp", ARN).position("s") == Position("7")
     for _ in range(2):
         with alone_with(tmp_path / "cp"), pytest.raises(InUse), alone_with(tmp_path / "cp", within_s=0):
             pytest.fail("two at once")
@@ -165,23 +271,33 @@ def test_discard_response() -> None:
 
 @row("discard-first")
 def test_discard_first(tmp_path: Path) -> None:
-    """A file stands where the directory should be; the batch is tried again by the next source."""
-    (tmp_path / "failed").write_text("")
+    """The disk is full, or a file stands where the directory should be; the next source tries the batch again."""
     config = MappingConfig(maximum_retry_attempts=0)
     kept = FailureDirectory(tmp_path / "failed", MAPPED)
-    no = FunctionFailed("ValueError", "no")
-    with (
-        source(
-            FakeStreams(shards(("s", None)), page(1)), Recorder(no), tmp_path / "cp", config=config, on_failure=kept
-        ) as running,
-        pytest.raises(OSError, match="failed"),
-    ):
-        running.step()
+    for obstacle in ("disk", "file"):
+        client, function = FakeStreams(shards(("s", None)), page(1)), Recorder(FunctionFailed("ValueError", "no"))
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            source(client, function, tmp_path / "cp", config=config, on_failure=kept) as running,
+        ):
+            if obstacle == "disk":
+                patch.setattr("os.fsync", full)
+            with pytest.raises(OSError, match=r"(No space left|Not a directory).*/failed/aws/lambda"):
+                running.step()
+        if obstacle == "disk":
+            assert not [path for path in (tmp_path / "failed").rglob("*") if path.is_file()]
+            shutil.rmtree(tmp_path / "failed")
+            (tmp_path / "failed").write_text("")
     assert CheckpointFile(tmp_path / "cp", ARN).position("s").after is None
     function = Recorder()
     with source(FakeStreams(shards(("s", None)), page(1)), function, tmp_path / "cp", config=config) as running:
         running.step()
     assert function.batches == [["1"]]
+
+
+def full(_fd: int) -> None:
+    """Be a disk without room."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # --- time to live ---

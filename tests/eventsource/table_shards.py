@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from shard_records import ERROR, NOW, SUCCESS, item_in, machine, record
 from source_runs import Recorder, SetClock, source
 from table_answers import handed_over
@@ -16,8 +18,13 @@ from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Invoke
 from dynamodb_outbox.core.eventsource.lanes import lane_of
 from dynamodb_outbox.core.eventsource.lineage import Latest, StartingPosition, childless, from_latest, readable
+from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.testing.simulation.chance import Chance
+from dynamodb_outbox.testing.simulation.facts import Ledger
+from dynamodb_outbox.testing.simulation.kernel import Kernel
+from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
 from fake_streams import ARN, FakeStreams, page, refusal, shards
 
 if TYPE_CHECKING:
@@ -184,6 +191,82 @@ def test_shard_late_child(tmp_path: Path) -> None:
     assert (len(client.described), function.batches) == (3, [["1"], ["2"]])
 
 
+@row("shard-listed-first")
+def test_shard_listed_first() -> None:
+    """A shard that is not listed yet splits: in no list is a child without its parent."""
+    kernel = Kernel(random.Random(1))  # noqa: S311 -- the same in each run
+    stream = Stream(kernel, Ledger(), Chance(1), StreamSettings(listed_ms=1_000))
+    listings: list[dict[str, str | None]] = []
+    for place in range(6):
+        stream.split(place)
+    for at_ms in range(0, 7_000, 10):
+        kernel.call_at(at_ms, lambda: listings.append(stream.shards()))
+    kernel.run(7_000)
+    assert len(listings[-1]) == 13
+    assert all(parent is None or parent in listed for listed in listings for parent in listed.values())
+
+
+@row("shard-late-parent")
+def test_shard_late_parent(tmp_path: Path) -> None:
+    """A grandchild is listed before its parent: in time, and never."""
+    early, whole = (("a", None), ("c", "b")), (("a", None), ("b", "a"), ("c", "b"))
+    for number, (then, batches, told) in enumerate(
+        ((whole, [["1"], ["2"], ["3"]], []), (early, [["1"], ["3"]], [None]))
+    ):
+        clock, function, log = SetClock(), Recorder(), tmp_path / f"log{number}"
+        client = Lineage({"a": 1, "b": 2, "c": 3})
+        with (
+            Journal(log) as journal,
+            source(client, function, tmp_path / f"cp{number}", clock=clock, journal=journal) as running,
+        ):
+            for listed in ((("a", None),), early, then):
+                client.listed = listed
+                for _ in range(4):
+                    running.step()
+                    clock.at_ms += 200
+                assert ["3"] not in function.batches or listed is whole
+            clock.at_ms += 10_000
+            for _ in range(4):
+                running.step()
+                clock.at_ms += 200
+        assert (function.batches, gaps(log)) == (batches, told)
+
+
+class Lineage(FakeStreams):
+    """Shards that have one record each, and are closed; the list of them is what the test says."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        super().__init__()
+        self.numbers = numbers
+        self.listed: tuple[tuple[str, str | None], ...] = ()
+
+    def describe_stream(self, **_request: Any) -> Any:
+        """Answer with the list."""
+        return shards(*self.listed)
+
+    def get_shard_iterator(self, **request: Any) -> Any:
+        """Start at the beginning of a shard."""
+        return {"ShardIterator": request["ShardId"]}
+
+    def get_records(self, **request: Any) -> Any:
+        """Answer with the record of a shard, and its end."""
+        return page(self.numbers[request["ShardIterator"]], following=None)
+
+
+@row("shard-list-pages")
+def test_shard_list_pages(tmp_path: Path) -> None:
+    """Three pages take 200 ms at least."""
+    clock = SetClock()
+    pages = [shards(("a", None)), shards(("b", None)), shards(("c", None))]
+    for name, one in zip("ab", pages, strict=False):
+        one["StreamDescription"]["LastEvaluatedShardId"] = name
+    client = FakeStreams(*pages, page(1), page(2), page(3))
+    function = Recorder()
+    with source(client, function, tmp_path / "cp", clock=clock) as running:
+        running.step()
+    assert (clock.at_ms, function.batches) == (200, [["1"], ["2"], ["3"]])
+
+
 @row("shard-iterator-expired")
 def test_shard_iterator_expired() -> None:
     """The next iterator is made after what was read last, with no gap."""
@@ -208,6 +291,33 @@ def test_shard_trimmed_records(tmp_path: Path) -> None:
         running.step()
     assert function.batches == [["50"]]
     assert gaps(tmp_path / "log") == ["7"]
+
+
+@row("shard-numbers-anew")
+def test_shard_numbers_anew(tmp_path: Path) -> None:
+    """The shard has 1 to 4, and was read to 1,000: an error at its end, open or closed; with 1,000 in it, none."""
+    lost = (refusal("TrimmedDataAccessException"),)
+    for number, pages in enumerate(
+        (
+            (page(1, 2), page(3, 4), page()),
+            (page(1, 2), page(3, 4, following=None)),
+            (page(1, 2), page(3, 1_000), page()),
+        )
+    ):
+        path = tmp_path / f"cp{number}"
+        CheckpointFile(path, ARN).keep("s", Position("1000"))
+        client = FakeStreams(shards(("s", None)), lost, *pages)
+        function = Recorder()
+        with source(client, function, path) as running:
+            for _ in pages[1:]:
+                running.step()
+            if number < 2:
+                with pytest.raises(InvalidRecord, match=r"e4: it is the last of shard s, .* after 1000, .* began anew"):
+                    step_until(running, lambda: False)
+            else:
+                running.step()
+        assert function.batches == []
+        assert CheckpointFile(path, ARN).position("s") == Position("1000")
 
 
 def gaps(log: Path) -> list[str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -81,6 +82,16 @@ def test_a_crash_while_writing_leaves_the_old_content(tmp_path: Path, monkeypatc
     assert CheckpointFile(tmp_path / "cp", STREAM).position("s1") == Position("9")
 
 
+def test_a_link_to_a_checkpoint_is_that_checkpoint(tmp_path: Path) -> None:
+    """The file is replaced where it is, and the link stays."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "cp").symlink_to(tmp_path / "there" / "cp")
+    CheckpointFile(tmp_path / "cp", STREAM).keep("s1", Position("9"))
+    assert (tmp_path / "cp").is_symlink()
+    again = CheckpointFile(tmp_path / "there" / "cp", STREAM)
+    assert (again.position("s1"), set(again.known())) == (Position("9"), {"s1"})
+
+
 def test_a_file_of_another_stream_counts_as_empty(tmp_path: Path) -> None:
     """After the table was made again its numbers mean nothing: start over, and say so."""
     CheckpointFile(tmp_path / "cp", STREAM).keep("s1", Position("9"))
@@ -146,7 +157,8 @@ def test_a_full_disk_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path
     checkpoint = CheckpointFile(tmp_path / "cp", STREAM)
     checkpoint.keep("s1", Position("9"))
     (tmp_path / "cp.new").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         checkpoint.keep("s1", Position("10"))
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "cp"))
     assert [path.name for path in tmp_path.iterdir()] == ["cp"]
     assert CheckpointFile(tmp_path / "cp", STREAM).position("s1") == Position("9")

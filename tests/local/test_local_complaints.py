@@ -87,8 +87,9 @@ def test_a_source_without_a_log_says_once_why_its_function_fails(engine: Account
     client.put_item(TableName="shop", Item={"pk": {"S": "a"}, "sk": {"S": "b"}})
     options = ("--table", "shop", "--checkpoint", str(tmp_path / "cp"), "--retry-base-ms", "10")
     lines = stderr_after_retries("source", engine, tmp_path, *options)
-    assert len(lines) == 1
-    assert lines[0].endswith(f"an invocation failed, and will be repeated: {WHY}")
+    assert len(lines) == 2
+    assert lines[0].startswith("reading arn:")
+    assert lines[1].endswith(f"an invocation failed, and will be repeated: {WHY}")
 
 
 def test_a_queue_without_a_log_says_once_why_its_function_fails(engine: Account, tmp_path: Path) -> None:

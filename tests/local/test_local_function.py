@@ -423,7 +423,10 @@ def test_an_event_that_is_not_json_is_the_callers_mistake(start: Callable[..., F
 
 @pytest.mark.parametrize(
     ("handler", "options"),
-    [("handlers", {}), (":x", {}), ("x:", {}), ("x:y", {"timeout_ms": 0}), ("x:y", {"init_timeout_ms": 0})],
+    [
+        *((handler, {}) for handler in ("handlers", ":x", "x:")),
+        *(("x:y", {name: value}) for name in ("timeout_ms", "init_timeout_ms") for value in (0, True, 900_001, 10**20)),
+    ],
 )
 def test_a_handler_or_time_out_that_cannot_work_is_refused(handler: str, options: dict[str, Any]) -> None:
     """The error comes from the constructor, before anything is started."""

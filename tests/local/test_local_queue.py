@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -286,6 +287,18 @@ def test_as_a_program_it_delivers_and_ends_on_sigterm_with_status_0(engine: Acco
     assert json.loads((tmp_path / "deliveries").read_text())["body"] == "hello"
     counts = client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])["Attributes"]
     assert counts["ApproximateNumberOfMessages"] == counts["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def test_an_answer_that_lacks_what_it_must_have_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page of a proxy, which botocore reads as an answer without anything in it, is no reason for a traceback."""
+    arguments = ["--endpoint", "http://x", "--account", "0" * 12, "--queue", "q", "--handler", "a:b"]
+    for url, missing in (({}, "QueueUrl"), ({"QueueUrl": "u"}, "QueueArn")):
+        client = SimpleNamespace(get_queue_url=lambda url=url, **_: url, get_queue_attributes=lambda **_: {})
+        monkeypatch.setattr("dynamodb_outbox.local.queue.local_client", lambda *_, client=client, **__: client)
+        assert main([*arguments, "--log", str(tmp_path / "log")]) == 1
+        assert capsys.readouterr().err.endswith(f" has no {missing}\n")
 
 
 def test_a_mistake_is_one_line_on_standard_error(

@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 import dynamodb_outbox
+from dynamodb_outbox.adapters.streams import DynamoDbStream
+from dynamodb_outbox.local.checkpoint import CheckpointFile
+from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.provision import create_table
-from dynamodb_outbox.local.source import main
+from dynamodb_outbox.local.source import _PATIENCE, EventSource, main
+from dynamodb_outbox.process.stop import StopFlag
 from source_steps import events
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from conftest import Account
+    from dynamodb_outbox.core.eventsource.answers import Answer
 
 
 HANDLER = """
@@ -187,6 +195,54 @@ def test_it_ends_with_its_parent_when_asked_to(shop: Shop) -> None:
         assert program.wait(10) != 0
 
 
+def test_a_source_ends_soon_though_its_endpoint_hangs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asked to stop while a call is under way, it waits for the end of that call alone, and no other is made."""
+    stop, calls = StopFlag(), []
+
+    def hanging(*_: Any, **__: Any) -> Any:
+        calls.append(time.monotonic())
+        stop.set()
+        raise ReadTimeoutError(endpoint_url=shop.account.url)
+
+    monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", hanging)
+    streams = local_client("dynamodbstreams", shop.account.url, config=_PATIENCE)
+    checkpoint = CheckpointFile(shop.directory / "cp", "arn:old")
+    EventSource(
+        DynamoDbStream(streams, "arn:aws:dynamodb:us-east-1:1:table/shop/stream/1"), Mute(), checkpoint, stop
+    ).run()
+    assert len(calls) == 1
+    assert "trying again" in caplog.text
+    stop.close()
+
+
+class Mute:
+    """A function that is never invoked."""
+
+    def invoke(self, event: Mapping[str, Any]) -> Answer:
+        """Complain."""
+        raise AssertionError(event)
+
+
+def test_the_files_of_a_source_are_beside_the_checkpoint_that_a_link_leads_to(shop: Shop) -> None:
+    """Its lock and what TTL deleted: who names the file and who names the link have the same ones."""
+    (shop.directory / "there").mkdir()
+    (shop.directory / "link").symlink_to(shop.directory / "there" / "cp")
+    shop.put("1", "2")
+    old = {"pk": {"S": "a"}, "sk": {"S": "expired"}, "expires_at": {"N": str(int(time.time()) - 60)}}
+    shop.client.put_item(TableName="shop", Item=old)
+    with shop.start("--ttl", "expires_at", "--checkpoint", str(shop.directory / "link")) as program:
+        shop.wait_for("2", "expired")
+        deadline = time.monotonic() + 20
+        while len(shop.seen()) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 0
+    assert {path.name for path in (shop.directory / "there").iterdir()} == {"cp", "cp.lock", "cp.ttl"}
+    assert (shop.directory / "link").is_symlink()
+
+
 def test_a_mistake_is_one_line_on_standard_error(
     shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +261,13 @@ def test_a_mistake_is_one_line_on_standard_error(
     assert "standard input is closed" in capsys.readouterr().err
     assert main(shop.arguments("--poll-interval-ms", "0")) == 1
     assert "poll_interval_ms is 0; a whole number from 1 to 60,000" in capsys.readouterr().err
+    assert main(shop.arguments("--poll-interval-ms", str(10**30))) == 1
+    assert "poll_interval_ms is 1000000000000000000000000000000; a whole number" in capsys.readouterr().err
+    for value in ("0", str(10**20)):
+        assert main(shop.arguments("--timeout-ms", value)) == 1
+        assert capsys.readouterr().err.endswith(
+            f"error: timeout_ms is {value}; a whole number from 1 to 900,000 is needed.\n"
+        )
     for setting in ("WAIT", "=1"):
         with pytest.raises(SystemExit, match="2"):
             main(shop.arguments("--env", setting))

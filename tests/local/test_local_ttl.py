@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,6 +92,20 @@ def test_an_outage_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture
     for turn in range(4):
         assert ttl.sweep(NOW, turn * 1_000) == 0
     assert caplog.text.count("stay for now") == 1
+
+
+def test_an_answer_without_anything_in_it_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has expired is deleted when the table answers as tables do."""
+    table = FakeTable({"a": PAST})
+    ttl = items(table, tmp_path)
+    for method, answer in (("describe_table", {}), ("paginate", [{}])):
+        with monkeypatch.context() as patch:
+            patch.setattr(table, method, lambda answer=answer, **_: answer)
+            assert ttl.sweep(NOW, len(method) * 10_000) == 0
+    assert ttl.sweep(NOW, 1_000_000) == 1
+    described = SimpleNamespace(describe_time_to_live=lambda **_: {})
+    with pytest.raises(ConfigurationError, match="name the attribute"):
+        ttl_attribute(described, "shop")
 
 
 def test_a_refusal_ends_the_source(tmp_path: Path) -> None:

@@ -306,6 +306,33 @@ def test_order_of_a_key() -> None:
     assert broken([*facts[: second + 1], *park, *facts[second + 1 :]]) == {"order_per_key"}
 
 
+@pytest.mark.parametrize(
+    "lost",
+    [
+        [Trimmed(12, "shard-1", ("9",)), Gap(13, "orders", "shard-1", None)],
+        [Discarded(12, "orders", "shard-1", ("9",), "RetryAttemptsExhausted")],
+    ],
+)
+def test_what_the_source_lost_is_bound_in_no_order(lost: list[Fact]) -> None:
+    """An invocation that the source forgot may still publish it, after what came later; within a record it may not."""
+    facts = good_run()
+    first, second = (facts.index(accepted(name, at_ms=at)) for name, at in (("a1", 20), ("a2", 30)))
+    facts[first], facts[second] = accepted("a2", at_ms=20), accepted("a1", at_ms=30)
+    assert broken([*facts[:first], *lost, *facts[first:]]) == set()
+    assert broken([*facts[: second + 1], *lost, *facts[second + 1 :]]) == {"order_per_key"}
+    assert broken([*facts[:first], lost[0], *facts[first:]]) == ({"order_per_key"} if len(lost) > 1 else set())
+    reversed_record: list[Fact] = [
+        *committed("a1", "x", "y"),
+        written("a1", "9"),
+        invoked(1, {"9": "a1"}),
+        *lost,
+        accepted("y", change="a1", n=1),
+        accepted("x", change="a1"),
+        Checkpointed(51, "orders", "shard-1", "9"),
+    ]
+    assert broken(reversed_record) == {"order_in_record"}
+
+
 def test_order_within_a_record() -> None:
     """It is a promise of its own, which holds where that between records does not."""
     facts: list[Fact] = [

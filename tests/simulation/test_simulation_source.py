@@ -154,6 +154,27 @@ def test_more_than_a_page_is_read_page_by_page() -> None:
         assert per_partition(function.names) == written(here)
 
 
+def test_what_can_be_read_right_after_a_poll_is_read_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same millisecond, when nothing that is written later would wake the source up."""
+    with world() as here:
+        read = here.stream.read
+
+        def reading(iterator: stream.Iterator) -> stream.Page:
+            page = read(iterator)
+            if page.records and here.stream.latest(FIRST) == page.records[-1].sequence_number and not again:
+                again.append(here.kernel.now_ms)
+                here.at(here.kernel.now_ms, lambda: here.write("B"))
+            return page
+
+        again: list[int] = []
+        monkeypatch.setattr(here.stream, "read", reading)
+        function = Recorder(here)
+        here.source(function)
+        here.at(10_000, lambda: here.write("A"))
+        here.kernel.run(MINUTE_MS)
+        assert function.names == ["A/META:INSERT", "B/META:INSERT"]
+
+
 def test_what_failed_is_delivered_again() -> None:
     """From the lowest failed record on, until it is done; the checkpoint waits for it."""
     with world() as here:

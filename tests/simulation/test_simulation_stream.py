@@ -181,6 +181,20 @@ def test_a_shard_that_splits_goes_on_in_two_children() -> None:
         assert readable(listed[1], {parent}) == ["shardId-00000001", "shardId-00000002"]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_shard_is_listed_no_later_than_its_children(seed: int) -> None:
+    """Also when it splits before it is listed itself."""
+    with world(seed, listed_ms=1_000) as here:
+        listings: list[dict[str, str | None]] = []
+        for _ in range(3):
+            here.stream.split(0)
+        for at_ms in range(0, 3_000, 10):
+            here.at(at_ms, lambda: listings.append(here.stream.shards()))
+        here.kernel.run(3_000)
+        assert len(listings[-1]) == 7
+        assert all(parent is None or parent in listed for listed in listings for parent in listed.values())
+
+
 def test_the_end_of_a_shard_comes_after_its_last_record() -> None:
     """A closed shard has no next position, but only once the last of its records can be read."""
     with world(lag_ms=(500, 500)) as here:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
 
 ENOUGH = range(500)
+RIGHT_SEEDS = 60
+"""Enough for what is rare: an item that is inserted for what was parked of another one comes in every 50th run."""
 
 
 @pytest.mark.parametrize("name", WRONG | DETAILS)
@@ -156,9 +158,9 @@ def test_every_invariant_has_found_something() -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_relay_is_not(name: str) -> None:
     """So what is found in the others is what is wrong with them, and not the way in which they are written."""
-    report = simulate(RIGHT[name], seeds=range(20))
+    report = simulate(RIGHT[name], seeds=range(RIGHT_SEEDS))
     report.check()
-    assert report.runs == 20
+    assert report.runs == RIGHT_SEEDS
 
 
 def test_a_failure_is_told_by_its_smallest_scenario() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking
-from dynamodb_outbox.core.record.states import PENDING, state_of
+from dynamodb_outbox.core.record.states import PARKED, state_of
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
 from dynamodb_outbox.errors import InvalidRecord
 from dynamodb_outbox.publisher import Relay
@@ -79,17 +79,26 @@ class HandWritten:
 
     def is_relayed(self, record: Any) -> bool:
         """Whether a stream record is to be published."""
-        return record["eventName"] == "INSERT" and self.is_outbox_record(record) and self.is_from_here(record)
+        is_ours = self.is_outbox_record(record) and self.is_from_here(record)
+        return self.is_new(record) and is_ours and not self.is_parked(record)
+
+    def is_new(self, record: Any) -> bool:
+        """Whether a stream record tells of an item that was written."""
+        return bool(record["eventName"] == "INSERT")
+
+    def is_parked(self, record: Any) -> bool:
+        """Whether the item was written in order to keep what was parked of another one."""
+        inserted = record["eventName"] == "INSERT"
+        return inserted and state_of(record["dynamodb"]["NewImage"], self.world.layout) == PARKED
 
     def is_outbox_record(self, record: Any) -> bool:
         """Whether the item is a record of the outbox."""
         return bool(record["dynamodb"]["Keys"]["sk"]["S"].startswith(self.world.layout.prefix))
 
     def is_from_here(self, record: Any) -> bool:
-        """Whether an inserted record is pending, and was written in this Region."""
-        image = record["dynamodb"]["NewImage"]
-        here = record["awsRegion"]
-        return state_of(image, self.world.layout) == PENDING and image.get("region", {"S": here}) == {"S": here}
+        """Whether a record was written in this Region."""
+        image, here = record["dynamodb"].get("NewImage", {}), record["awsRegion"]
+        return bool(image.get("region", {"S": here}) == {"S": here})
 
     def place(self, record: Any) -> Any:
         """Return what the order of records goes by."""
@@ -269,17 +278,17 @@ class RaisingOnPartialFailure(HandWritten):
 class ModifyNotFiltered(HandWritten):
     """Publishes changes of records too: its own settling, for instance."""
 
-    def is_relayed(self, record: Any) -> bool:
+    def is_new(self, record: Any) -> bool:
         """Whether a stream record is published."""
-        return record["eventName"] != "REMOVE" and self.is_outbox_record(record)
+        return bool(record["eventName"] != "REMOVE")
 
 
 class RemoveNotFiltered(HandWritten):
     """Publishes records that TTL removed."""
 
-    def is_relayed(self, record: Any) -> bool:
+    def is_new(self, record: Any) -> bool:
         """Whether a stream record is published."""
-        return record["eventName"] != "MODIFY" and self.is_outbox_record(record)
+        return bool(record["eventName"] != "MODIFY")
 
     def image(self, record: Any) -> Any:
         """Return what is published."""
@@ -377,6 +386,14 @@ class PoisonNotParked(HandWritten):
         return None
 
 
+class ParkedAgain(HandWritten):
+    """Takes an item that keeps what was parked for a record that is to be published."""
+
+    def is_parked(self, record: Any) -> bool:  # noqa: ARG002 -- that it does not look is what is wrong
+        """Say no."""
+        return False
+
+
 class RecordReversed(HandWritten):
     """Publishes the events of a record from the last to the first."""
 
@@ -468,6 +485,7 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "new ids": (made(NewIds), "no_phantoms"),
     "stamped anew": (made(StampedAnew), "one_id_one_entry"),
     "poison not parked": (made(PoisonNotParked), "everything_ends"),
+    "parked items published": (made(ParkedAgain), "everything_ends"),
     "record reversed": (made(RecordReversed), "order_in_record"),
     "data left out": (made(EmptyData), "entries_carry_their_event"),
     "troubles of the bus parked": (made(Impatient), "parked_only_what_cannot_pass"),

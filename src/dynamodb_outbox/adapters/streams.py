@@ -6,7 +6,10 @@ told apart, because each loses records when it is taken for another: an expired 
 number), a closed shard (go on with its children), and trimmed data (records older than 24 hours are gone: `Page.gap`).
 
 The numbers of a shard rise. A record whose number does not, from an engine that has lost its count, is an error, since
-whoever reads from a position on would pass it over.
+whoever reads from a position on would pass it over. So is a shard that does not know the position to go on from, and
+whose records all come before it.
+
+An answer that lacks what it must have (a proxy's page, half of an answer) is no answer: StreamUnavailable.
 
 A reader that starts at the end of a shard (LATEST) has no position until it has read a record. When its iterator is
 lost before that, what was written meanwhile is missed, and that is a gap as well.
@@ -24,7 +27,7 @@ from dynamodb_outbox.errors import InvalidRecord, StreamMissing, StreamRefused, 
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
 __all__ = [
@@ -88,31 +91,41 @@ def stream_arn(client: Any, table: str) -> str:
     It changes whenever the stream is enabled again, so it is never stored. Raises StreamMissing, StreamUnavailable,
     StreamRefused.
     """
-    answer = _call(client.describe_table, TableName=table)
-    arn = answer["Table"].get("LatestStreamArn")
-    if not arn or not answer["Table"].get("StreamSpecification", {}).get("StreamEnabled"):
+    described = _part(_call(client.describe_table, TableName=table), "Table")
+    arn = described.get("LatestStreamArn")
+    if not arn or not described.get("StreamSpecification", {}).get("StreamEnabled"):
         raise StreamMissing(table, "the table has no stream that is enabled")
     return str(arn)
 
 
 class DynamoDbStream:
-    """One table's stream. `client` is a boto3 `dynamodbstreams` client."""
+    """One table's stream. `client` is a boto3 `dynamodbstreams` client.
+
+    `disabled` is what `shards` heard last: its records can still be read, and there are no new ones.
+    """
 
     def __init__(self, client: StreamsClient, arn: str) -> None:
         self._client = client
         self.arn = arn
+        self.disabled = False
 
-    def shards(self) -> list[Shard]:
-        """Return all shards that have records, or will. Raises StreamMissing, StreamUnavailable, StreamRefused."""
+    def shards(self, between_pages: Callable[[], object] = lambda: None) -> list[Shard]:
+        """Return all shards that have records, or will. Raises StreamMissing, StreamUnavailable, StreamRefused.
+
+        `between_pages` is called before each page but the first: DescribeStream may be called 10 times a second.
+        """
         found: list[Shard] = []
         start: dict[str, str] = {}
         while True:
             answer = _call(self._client.describe_stream, StreamArn=self.arn, **start)
-            description = answer["StreamDescription"]
-            found += [Shard(shard["ShardId"], shard.get("ParentShardId")) for shard in description["Shards"]]
+            description = _part(answer, "StreamDescription")
+            shards = _part(description, "Shards")
+            found += [Shard(shard["ShardId"], shard.get("ParentShardId")) for shard in shards]
             last = description.get("LastEvaluatedShardId")
             if not last:
+                self.disabled = description.get("StreamStatus") in ("DISABLING", "DISABLED")
                 return found
+            between_pages()
             start = {"ExclusiveStartShardId": last}
 
     def open(
@@ -157,13 +170,16 @@ class ShardReader:
         self._start = start
         self._iterator: str | None = None
         self._gap: Gap | None = None  # found, and not reported yet
+        self._lost: str | None = None  # a position that the shard does not know, until something beyond it was read
+        self._below: str | None = None  # the last record that was read before that position, by its eventID
 
     def read(self, limit: int = STREAM_PAGE_RECORDS) -> Page:
         """Return the next records, at most `limit` (1 to 1,000); none when nothing is new.
 
         A shard that is gone counts as closed, with a gap. Raises StreamUnavailable, after which the call may be
         repeated and no record is passed over; StreamRefused when that would not help; InvalidRecord for one that has no
-        sequence number, or a lower one than the record before it.
+        sequence number, or a lower one than the record before it, or is the last of a shard and lies before the
+        position that reading had to go on from.
         """
         for _ in range(_SEEKS):
             page = self._try(limit)
@@ -184,6 +200,7 @@ class ShardReader:
             return None
         except _Trimmed:
             self._gap = self._gap or Gap(self._start.after)
+            self._lost = self._start.after or self._lost
             self._iterator, self._start = None, _Start()
             return None
         except StreamMissing:
@@ -194,18 +211,35 @@ class ShardReader:
         answer = _call(
             self._client.get_shard_iterator, StreamArn=self._arn, ShardId=self._shard_id, **self._start.request
         )
-        return str(answer["ShardIterator"])
+        return str(_part(answer, "ShardIterator"))
 
     def _page(self, answer: Mapping[str, Any]) -> Page:
-        records = tuple(lambda_form(record, self._arn) for record in answer["Records"])
+        records = tuple(lambda_form(record, self._arn) for record in _part(answer, "Records"))
         last = self._start.after
         for record in records:
             last = _following(record, last)
         self._iterator = answer.get("NextShardIterator")
         if records:
             self._start = _Start(after=last)
+        self._look_for_the_lost(records)
         gap, self._gap = self._gap, None
         return Page(records, closed=self._iterator is None, gap=gap)
+
+    def _look_for_the_lost(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Raise InvalidRecord when a shard that does not know a position ends before it."""
+        if self._lost is None:
+            return
+        if records and int(records[-1]["dynamodb"]["SequenceNumber"]) >= int(self._lost):
+            self._lost = self._below = None
+            return
+        if records:
+            self._below = str(records[-1].get("eventID", "without an eventID"))
+        if self._below is not None and (not records or self._iterator is None):
+            raise InvalidRecord(
+                self._below,
+                f"it is the last of shard {self._shard_id}, and reading was to go on after {self._lost}, a higher "
+                "number that the shard does not know: its numbers began anew. Start again without that position",
+            )
 
 
 def _following(record: Mapping[str, Any], last: str | None) -> str:
@@ -275,6 +309,13 @@ class _Expired(Exception):
 
 class _Trimmed(Exception):
     """A position is older than the stream's 24 hours. Stays inside this module."""
+
+
+def _part(answer: Mapping[str, Any], name: str) -> Any:
+    """Return what an answer must have. Raises StreamUnavailable when it has not: then it is not AWS's, or not whole."""
+    if answer.get(name) is None:
+        raise StreamUnavailable(f"an answer has no {name}: it is not one of DynamoDB, or not whole")
+    return answer[name]
 
 
 def _call(operation: Any, **request: Any) -> Any:

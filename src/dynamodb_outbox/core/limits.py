@@ -30,6 +30,7 @@ __all__ = [
     "FILTERS",
     "FILTER_LENGTH",
     "FUNCTION_INIT_MS",
+    "FUNCTION_LONGEST_MS",
     "FUNCTION_MEMORY_MB",
     "FUNCTION_TIMEOUT_MS",
     "INT64_MAX",
@@ -113,6 +114,7 @@ FILTER_LENGTH = 4096  # [BC] characters of a pattern
 # --- Lambda functions and SQS -----------------------------------------------------------------------------------------
 
 FUNCTION_TIMEOUT_MS = 3_000  # [BC] of an invocation, when nothing is set
+FUNCTION_LONGEST_MS = 900_000  # [BC] of an invocation, at most
 FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
 FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
 RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window

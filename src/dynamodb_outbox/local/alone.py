@@ -35,9 +35,10 @@ class InUse(OutboxError):
 def alone_with(path: Path, *, within_s: float = 5.0) -> Iterator[None]:
     """Be the one process that works with the file at `path`, which need not be there.
 
-    Waits `within_s` for one that is about to end. Raises InUse, and OSError when there can be no file at `path`.
+    A symbolic link and the file it leads to are one. Waits `within_s` for one that is about to end. Raises InUse, and
+    OSError when there can be no file at `path`.
     """
-    fd = os.open(path.with_name(path.name + ".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(os.path.realpath(path) + ".lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         deadline = time.monotonic() + within_s
         while not _locked(fd):

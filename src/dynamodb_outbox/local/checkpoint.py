@@ -1,17 +1,19 @@
 """How far each shard was processed, in a file that survives the process and never holds half a truth.
 
-The file is replaced as a whole, so a crash leaves the old content or the new one. It names its stream: sequence numbers
-of another stream mean nothing, so a file of another stream (the table was made again) counts as empty, and everything
-is delivered again rather than skipped. Beside the checkpoint it keeps what was tried beyond it, so that the retries of
-a batch are counted on after a restart.
+The file is replaced as a whole, so a crash leaves the old content or the new one; a symbolic link stays, and the file
+that it leads to is replaced. It names its stream: sequence numbers of another stream mean nothing, so a file of another
+stream (the table was made again) counts as empty, and everything is delivered again rather than skipped. Beside the
+checkpoint it keeps what was tried beyond it, so that the retries of a batch are counted on after a restart.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import reprlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.commands import Tried
@@ -21,7 +23,6 @@ from dynamodb_outbox.local.durable import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["CheckpointCorrupt", "CheckpointFile", "Position"]
 
@@ -63,7 +64,7 @@ class CheckpointFile:
     """
 
     def __init__(self, path: Path, stream: str) -> None:
-        self._path = path
+        self._path = Path(os.path.realpath(path))
         self._stream = stream
         self.fresh = False
         self.discarded = False
@@ -78,6 +79,10 @@ class CheckpointFile:
     def position(self, shard_id: str) -> Position:
         """Return where a shard stands."""
         return self._positions.get(shard_id, Position())
+
+    def known(self) -> frozenset[str]:
+        """Return the shards that have a position."""
+        return frozenset(self._positions)
 
     def finished(self) -> frozenset[str]:
         """Return the shards that were processed to their end."""

@@ -15,7 +15,7 @@ __all__ = ["write_whole"]
 def write_whole(path: Path, text: str) -> None:
     """Replace a file's content: written beside it, flushed to the disk, renamed over it.
 
-    Raises OSError, and then nothing is left beside it.
+    Raises OSError, which names the file, and then nothing is left beside it.
     """
     beside = path.with_name(path.name + ".new")
     try:
@@ -24,10 +24,10 @@ def write_whole(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -21,10 +21,12 @@ import sys
 import threading
 import time
 import uuid
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from dynamodb_outbox.arguments import whole
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
-from dynamodb_outbox.core.limits import FUNCTION_INIT_MS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
+from dynamodb_outbox.core.limits import FUNCTION_INIT_MS, FUNCTION_LONGEST_MS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.local.frames import receive_frame, send_frame
 from dynamodb_outbox.process.ending import how_it_ended
@@ -57,7 +59,8 @@ class FunctionProcess:
     output               where what it prints goes; None: where this process's output goes
 
     Nothing is started before the first invocation, or `load`. Use it as a context manager, or call `close`. Raises
-    ConfigurationError for a handler that is not of the form `module:attribute`, or a time-out below 1 ms.
+    ConfigurationError for a handler that is not of the form `module:attribute`, or a time-out that is not from 1 ms to
+    15 minutes.
     """
 
     def __init__(
@@ -74,8 +77,8 @@ class FunctionProcess:
         module, _, attribute = handler.partition(":")
         if not module or not attribute:
             raise ConfigurationError(f"handler {handler!r}: module:attribute is wanted, like shop.relay:handler")
-        if timeout_ms < 1 or init_timeout_ms < 1:
-            raise ConfigurationError(f"timeout_ms={timeout_ms}, init_timeout_ms={init_timeout_ms}: at least 1 ms")
+        for what, value in (("timeout_ms", timeout_ms), ("init_timeout_ms", init_timeout_ms)):
+            whole(value, partial(_refused, what), least=1, most=FUNCTION_LONGEST_MS)
         self._handler = handler
         self._timeout_ms = timeout_ms
         self._init_timeout_ms = init_timeout_ms
@@ -224,6 +227,10 @@ class FunctionProcess:
         if self._lifeline is not None:
             self._lifeline.cut()
             self._lifeline = None
+
+
+def _refused(what: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{what} {reason}")
 
 
 def _reply(frame: bytes, request_id: str | None) -> dict[str, Any] | None:

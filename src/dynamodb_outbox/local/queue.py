@@ -236,8 +236,12 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
 
 
 def _find(sqs: Any, queue: str) -> tuple[str, str]:
-    url = _called(queue, sqs.get_queue_url, QueueName=queue)["QueueUrl"]
+    url = _called(queue, sqs.get_queue_url, QueueName=queue).get("QueueUrl")
+    if url is None:
+        raise QueueUnavailable("the answer to GetQueueUrl has no QueueUrl")
     answer = _called(queue, sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["QueueArn"])
+    if "QueueArn" not in answer.get("Attributes", {}):
+        raise QueueUnavailable("the answer to GetQueueAttributes has no QueueArn")
     return str(url), str(answer["Attributes"]["QueueArn"])
 
 

@@ -3,9 +3,10 @@ r"""The local event source: what Lambda does between a DynamoDB stream and a fun
 The decisions are those of `core.eventsource`; here are the effects, and their order: the checkpoint moves only after
 the function answered. Dying between the two delivers records again, and never skips one. One invocation at a time,
 shards in the order of their lineage. The list of shards is looked at again whenever one ended, often while the children
-of one that ended are missing from it, and now and then in any case: shards appear while others are being read. SIGTERM
-lets the invocation in progress end, keeps the checkpoint and leaves. Lanes of a shard (`parallelization_factor`) take
-turns, one invocation at a time.
+of one that ended are missing from it, or the parent of one that is new, and now and then in any case: shards appear
+while others are being read. SIGTERM lets the invocation in progress end, keeps the checkpoint and leaves. An endpoint
+that hangs delays that by 7 s at most: the clients wait 2 s for a connection and 5 s for an answer, and repeat nothing.
+Lanes of a shard (`parallelization_factor`) take turns, one invocation at a time.
 
     python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000000 --table shop \
         --handler shop_relay:handler --timeout-ms 15000 --checkpoint relay.json
@@ -24,6 +25,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from botocore.config import Config
+
 from dynamodb_outbox.adapters.streams import DynamoDbStream, Page, ShardReader, stream_arn
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.arguments import whole
@@ -31,7 +34,7 @@ from dynamodb_outbox.core.eventsource.answers import Outcome
 from dynamodb_outbox.core.eventsource.commands import Checkpoint, Command, Discard, Invoke, WaitUntil
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import compile_filters
-from dynamodb_outbox.core.eventsource.lineage import StartingPosition, childless, from_latest, readable
+from dynamodb_outbox.core.eventsource.lineage import LateParents, StartingPosition, childless, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
 from dynamodb_outbox.errors import ConfigurationError, StreamMissing, StreamRefused, StreamUnavailable
@@ -61,6 +64,8 @@ DEFAULT_POLL_INTERVAL_MS = 100  # ours: Lambda polls 4 times a second [DDG], loc
 _LONGEST_POLL_INTERVAL_MS = 60_000  # far below the life of an iterator
 _UNAVAILABLE_PAUSE_MS = 500
 _ALIVE_EVERY_MS = 10_000
+_PATIENCE = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 1})
+"""One call, and how long: this tries again by itself, and is asked to stop in between."""
 
 # Between two looks at the list of shards. DescribeStream may be called 10 times a second [BC], and a list has pages.
 _LIST_AT_MOST_EVERY_MS = 100
@@ -87,7 +92,8 @@ class EventSource:
     read from its beginning. `on_failure` keeps what is given up; `ttl` does what the engine leaves undone about it.
 
     `current_arn` asks for the ARN of the stream that the table has now; with it, a table that was made again while this
-    runs is noticed, and said. It raises StreamMissing or StreamRefused when there is none, StreamUnavailable.
+    runs is noticed, and said, and so is a stream that was switched off and on. It raises StreamMissing or StreamRefused
+    when there is none, StreamUnavailable.
 
     `last_record_ms` is when a record was last seen (epoch milliseconds, None: never): a source that is alive and sees
     nothing, though records are written, is a source that has lost its place.
@@ -114,10 +120,12 @@ class EventSource:
     _listed_ms: int | None = None
     _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
     _complaints: Complaints = field(default_factory=Complaints)
-    _replaced: bool = False
+    _instead: str = ""  # what the table has in place of this stream, as it was said last
+    _late: LateParents = field(init=False)
 
     def __post_init__(self) -> None:
         whole(self.poll_interval_ms, _refused_interval, least=1, most=_LONGEST_POLL_INTERVAL_MS)
+        self._late = LateParents(self.checkpoint.known())
 
     def run(self) -> None:
         """Poll and invoke until stopped.
@@ -167,7 +175,10 @@ class EventSource:
     def _discover(self) -> None:
         """Look at the list of shards, open those that can be read, and settle when to look again."""
         self._notice_another_stream()
-        listed = {shard.shard_id: shard.parent_id for shard in self.stream.shards()}
+        shards = self.stream.shards(lambda: self.clock.sleep_ms(_LIST_AT_MOST_EVERY_MS))
+        listed = {shard.shard_id: shard.parent_id for shard in shards}
+        if self.stream.disabled and not self._instead:
+            self._has_instead("none (the stream is disabled)")
         if self.checkpoint.fresh and self.start is StartingPosition.LATEST:
             latest = from_latest(listed)
             self.checkpoint.begin(
@@ -176,29 +187,38 @@ class EventSource:
             )
         elif self._listed_ms is None:
             self._report_lost_starts()
-        for shard_id in readable(listed, self.checkpoint.finished(), self._shards):
+        for parent in self._late.look(listed, self.clock.monotonic_ms()):
+            self._gap(parent, None)
+        for shard_id in readable(listed, self.checkpoint.finished(), self._shards.keys() | self._late.awaited):
             if shard_id not in self._shards:
                 self._shards[shard_id] = self._open(shard_id)
         for shard_id, lost in self.checkpoint.forget_all_but({*listed, *self._shards}).items():
             self._gap(shard_id, lost.after)
-        missed = not self._shards or childless(listed, self.checkpoint.finished())
+        missed = not self._shards or childless(listed, self.checkpoint.finished()) or self._late.awaited
         self._list_every_ms = _LIST_EVERY_MS_WHILE_MISSED if missed else _LIST_EVERY_MS
         self._listed_ms = self.clock.monotonic_ms()
 
     def _notice_another_stream(self) -> None:
-        if self.current_arn is None or self._replaced or self._listed_ms is None:
+        if self.current_arn is None or self._listed_ms is None:
             return
         try:
             there = self.current_arn()
         except (StreamMissing, StreamRefused) as error:
             there = f"none ({error})"
         if there != self.stream.arn:
-            self._replaced = True
-            _log.warning(
-                "this reads the stream %s, and the table has another one now: %s. Restart the source to read that one",
-                *(self.stream.arn, there),
-            )
-            self._say("replaced", stream=self.stream.arn, now=there)
+            self._has_instead(there)
+
+    def _has_instead(self, there: str) -> None:
+        """Say, once, what the table has in place of this stream."""
+        if there == self._instead:
+            return
+        self._instead = there
+        _log.warning(
+            "this reads the stream %s, which gets no more records, and what the table has now is: %s. Restart the "
+            "source to read another stream, once this one is read: what is left in it is lost then",
+            *(self.stream.arn, there),
+        )
+        self._say("replaced", stream=self.stream.arn, now=there)
 
     def _open(self, shard_id: str) -> _Shard:
         at = self.checkpoint.position(shard_id)
@@ -378,8 +398,10 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
         retry_base_ms=options.retry_base_ms,
         retry_cap_ms=options.retry_cap_ms,
     )
-    tables = local_client("dynamodb", options.endpoint, account=options.account, region=options.region)
-    streams = local_client("dynamodbstreams", options.endpoint, account=options.account, region=options.region)
+    tables, streams = (
+        local_client(service, options.endpoint, account=options.account, region=options.region, config=_PATIENCE)
+        for service in ("dynamodb", "dynamodbstreams")
+    )
     arn = stream_arn(tables, options.table)
     print(f"reading {arn} until stopped; --log FILE tells what happens", file=sys.stderr)  # noqa: T201 -- a program's word
     with alone_with(options.checkpoint), function_process(options) as function, Journal(options.log) as journal:
@@ -410,7 +432,7 @@ def _expired_items(options: argparse.Namespace, tables: Any, arn: str) -> Expire
     if options.ttl is None:
         return None
     attribute = options.ttl or ttl_attribute(tables, options.table)
-    path = options.checkpoint.with_name(options.checkpoint.name + ".ttl")
+    path = Path(os.path.realpath(options.checkpoint) + ".ttl")
     return ExpiredItems(tables, options.table, attribute, path, stream=arn)
 
 

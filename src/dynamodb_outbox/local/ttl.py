@@ -64,7 +64,7 @@ def ttl_attribute(client: Any, table: str) -> str:
     Raises ConfigurationError if TTL is off, or the table does not tell.
     """
     try:
-        found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        found = client.describe_time_to_live(TableName=table).get("TimeToLiveDescription", {})
     except TRANSPORT as error:
         raise ConfigurationError(
             f"The TTL attribute of {table} cannot be looked up ({said(error)}): name it."
@@ -163,7 +163,9 @@ class ExpiredItems:
     def _expired(self, now_ms: int) -> Iterator[dict[str, Any]]:
         """Yield what has expired: key attributes and the TTL attribute."""
         if not self._keys:
-            schema = self.client.describe_table(TableName=self.table)["Table"]["KeySchema"]
+            schema = self.client.describe_table(TableName=self.table).get("Table", {}).get("KeySchema")
+            if not schema:
+                return  # an answer that says nothing: what has expired is looked for the next time
             self._keys = tuple(key["AttributeName"] for key in schema)
         names = {f"#k{place}": name for place, name in enumerate(self._keys)} | {"#ttl": self.attribute}
         now_s = now_ms // 1000
@@ -175,7 +177,7 @@ class ExpiredItems:
             ExpressionAttributeValues={":oldest": {"N": str(now_s - TTL_OLDEST_S)}, ":now": {"N": str(now_s)}},
         )
         for page in pages:
-            yield from (item for item in page["Items"] if expired(item, self.attribute, now_ms))
+            yield from (item for item in page.get("Items", ()) if expired(item, self.attribute, now_ms))
 
     def _delete(self, item: Mapping[str, Any], now_ms: int) -> bool:
         """Delete an item if its TTL attribute is as it was read; return whether it was deleted."""

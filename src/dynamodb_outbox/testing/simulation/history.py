@@ -149,6 +149,16 @@ class History:
         refused = self.refused.get((destination, one.event_id))
         return None if refused is None else max(park.index, refused)
 
+    def skipped_at(self, destination: str, one: Born) -> int | None:
+        """Return the index from which on an event's place in the order is nobody's promise.
+
+        It was parked for the destination, or its source gave it up or missed it: what an invocation does with it that
+        the source forgot comes when it comes.
+        """
+        place = self.places.get(one.record)
+        lost = [] if place is None else [book.get((destination, place)) for book in (self.given_up, self.missed)]
+        return _first(self.parked_at(destination, one), *lost)
+
     def taken_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was accepted by a destination or parked for it, whichever was first."""
         return _first(self.said_at(destination, one), self.parked_at(destination, one))

@@ -203,17 +203,20 @@ def one_id_one_entry(of: History) -> Iterator[_Found]:
 
 
 def order_per_key(of: History) -> Iterator[_Found]:
-    """P4. Of the events of one key, each is first accepted after those before it; parked ones are left out."""
+    """P4. Of the events of one key, each is first accepted after those before it.
+
+    Left out are those that were parked, and those that the event source gave up or missed.
+    """
     if of.terms.ordered_keys:
         for events in of.keys.values():
-            yield from _disorder(of, events)
+            yield from _disorder(of, events, of.skipped_at)
 
 
 def order_in_record(of: History) -> Iterator[_Found]:
     """P4. Of the events of one record, each is first accepted after those before it; parked ones are left out."""
     if of.terms.ordered_records:
         for events in of.records.values():
-            yield from _disorder(of, events)
+            yield from _disorder(of, events, of.parked_at)
 
 
 # --- how a relay keeps them -------------------------------------------------------------------------------------------
@@ -418,12 +421,12 @@ def _ids(of: History, fact: Committed) -> tuple[str, ...]:
     return tuple(one.event_id for one in sorted(ones, key=lambda one: one.mark[1] if one.mark else 0))
 
 
-def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:
+def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None]) -> Iterator[_Found]:
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
         for one in events:
-            index, park = of.said_at(destination, one), of.parked_at(destination, one)
-            if index is None or (park is not None and park < index):
+            index, skipped = of.said_at(destination, one), left_out_at(destination, one)
+            if index is None or (skipped is not None and skipped < index):
                 continue
             if last is not None and index < last[0]:
                 words = f"{destination} accepted {one.name} before {last[1].name}"

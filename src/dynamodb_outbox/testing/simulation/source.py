@@ -65,7 +65,7 @@ class Kept:
 
 @dataclass
 class _Reader:
-    """A shard that is being read, up to the number `seen`. A poll is planned for each time up to `polls_until`."""
+    """A shard that is being read, up to the number `seen`. The last poll to come is at `polls_until`, if any."""
 
     shard: str
     machine: ShardMachine
@@ -194,10 +194,14 @@ class Source:
         run = self._run
         if run is None or shard in self.kept.finished:
             return
-        if shard not in run.readers:
+        reader = run.readers.get(shard)
+        if reader is None:
             self._discover(run)
-        elif not run.readers[shard].exhausted and run.readers[shard].machine.wants_records:
-            self._read(run, run.readers[shard])
+            return
+        if reader.polls_until <= self._kernel.now_ms:
+            reader.polls_until = -1  # this is it: what can be read later in this millisecond needs another one
+        if not reader.exhausted and reader.machine.wants_records:
+            self._read(run, reader)
 
     def _read(self, run: _Run, reader: _Reader) -> None:
         now_ms = self._kernel.now_ms

@@ -103,7 +103,7 @@ class StreamSettings:
     order       what keeps the order in which it was committed: a "partition", or "item-only"
     spread_ms   a change gets its place in the shard up to so much later
     lag_ms      a record can be read so much later than it has its place, at least and at most
-    listed_ms   the children of a split are listed up to so much later
+    listed_ms   the children of a split are listed up to so much later, and never before their parent
     """
 
     shards: int = 1
@@ -262,7 +262,7 @@ class Stream:
         shard = candidates[place % len(candidates)]
         shard.closed_ms = now_ms
         middle = (shard.low + shard.high) // 2
-        listed_ms = now_ms + self._chance.whole(0, self._settings.listed_ms, "listed", shard.name)
+        listed_ms = max(now_ms + self._chance.whole(0, self._settings.listed_ms, "listed", shard.name), shard.listed_ms)
         self._tell(shard.name, max([now_ms, *shard.visible_ms[-1:]]))
         for low, high in ((shard.low, middle), (middle, shard.high)):
             self._tell(self._open(shard.name, low, high, shard.last, listed_ms=listed_ms), listed_ms)
