@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record import schema
@@ -117,28 +118,39 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     move, way = move_of(image, PUBLISHED, layout), way_of(image, layout)
     if not way.writes:
         raise ValueError("nothing is written to settle this record")
-    condition, values = _where(image, layout)
+    key, state = keys_of(image, layout.keys), expected(image, layout)
+    was = [] if state.value is None else [native(state.value)]
+    where = (tuple(key), state.attribute, bool(was))
     if not way.stays:
-        return {"Statement": f"DELETE FROM {_quoted(table)} {condition}", "Parameters": values}  # noqa: S608 -- as below
-    expires_s = now_ms // 1000 + _keep_s(image, layout) if way.expires else None
-    changes = {expected(image, layout).attribute: move.state}
-    if expires_s is not None:
-        changes[layout.ttl] = {"N": str(expires_s)}
-    sets = " ".join(f"SET {_quoted(name)}=?" for name in changes)
-    leaves = f"REMOVE {_quoted(schema.PENDING_INDEX)}"
-    return {  # of quoted names; each value is a parameter
-        "Statement": f"UPDATE {_quoted(table)} {sets} {leaves} {condition}",
-        "Parameters": [*changes.values(), *values],
+        return {"Statement": _delete(table, *where), "Parameters": [*key.values(), *was]}
+    changes = {state.attribute: move.state}
+    if way.expires:
+        changes[layout.ttl] = {"N": str(now_ms // 1000 + _keep_s(image, layout))}
+    return {
+        "Statement": _update(table, tuple(changes), *where),
+        "Parameters": [*changes.values(), *key.values(), *was],
     }
 
 
-def _where(image: WireItem, layout: Layout) -> tuple[str, list[AttributeValue]]:
-    """Return the words of a statement that name an item in the state of `image`, and the values for them."""
-    key, state = keys_of(image, layout.keys), expected(image, layout)
+# The texts are of quoted names alone, and the same for all records of a kind: each value is a parameter.
+
+
+@lru_cache(maxsize=64)
+def _update(table: str, names: tuple[str, ...], key: tuple[str, ...], state: str, has_state: bool) -> str:
+    sets = " ".join(f"SET {_quoted(name)}=?" for name in names)
+    leaves = f"REMOVE {_quoted(schema.PENDING_INDEX)}"
+    return f"UPDATE {_quoted(table)} {sets} {leaves} {_where(key, state, has_state)}"
+
+
+@lru_cache(maxsize=64)
+def _delete(table: str, key: tuple[str, ...], state: str, has_state: bool) -> str:
+    return f"DELETE FROM {_quoted(table)} {_where(key, state, has_state)}"  # noqa: S608 -- as said above
+
+
+def _where(key: tuple[str, ...], state: str, has_state: bool) -> str:
+    """Return the words that name an item by its key, in the state that was seen."""
     named = " AND ".join(f"{_quoted(name)}=?" for name in key)
-    if state.value is None:
-        return f"WHERE {named} AND {_quoted(state.attribute)} IS MISSING", [*key.values()]
-    return f"WHERE {named} AND {_quoted(state.attribute)}=?", [*key.values(), native(state.value)]
+    return f"WHERE {named} AND {_quoted(state)}{'=?' if has_state else ' IS MISSING'}"
 
 
 def _keep_s(image: WireItem, layout: Layout) -> int:

@@ -49,6 +49,7 @@ class Settings:
     instances           warm instances of a function
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
+    on_poison           of the relay: "park" or "park_key"
     filtered            whether the mappings have the filter for INSERTs of records
     """
 
@@ -68,6 +69,7 @@ class Settings:
     instances: int = 1
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
+    on_poison: Literal["park", "park_key"] = "park"
     filtered: bool = True
 
 
@@ -96,14 +98,19 @@ class Scenario:
         """What is promised under these settings: P4 as DESIGN's table has it."""
         settings = self.settings
         ordered = settings.ordering == "key"
-        return Terms(
-            destinations=settings.destinations,
-            ordered_keys=ordered
+        ordered_keys = (
+            ordered
             and settings.order == "partition"
             and settings.parallelization == 1
             and settings.retries == _FOREVER
-            and settings.record_age_s == _FOREVER,
+            and settings.record_age_s == _FOREVER
+        )
+        return Terms(
+            destinations=settings.destinations,
+            ordered_keys=ordered_keys,
             ordered_records=ordered,
+            parks_keys=settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key",
         )
 
     @property

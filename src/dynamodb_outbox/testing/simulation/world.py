@@ -65,6 +65,7 @@ class FunctionWorld:
     destination     what the function publishes to; its bus has this name
     table, layout   where the records are
     ordering        "key" or "none": whether order is asked of the relay in this run
+    on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
     """
 
@@ -72,6 +73,7 @@ class FunctionWorld:
     table: str
     layout: Layout
     ordering: Any
+    on_poison: Any
     clock: Clock
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
@@ -98,6 +100,7 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
         layout=world.layout,
         client=world.client("dynamodb"),
         ordering=world.ordering,
+        on_poison=world.on_poison,
         max_in_flight=_IN_FLIGHT,
         clock=world.clock,
         entropy=world.entropy,
@@ -174,6 +177,7 @@ class _World:
             TABLE,
             LAYOUT,
             self._settings.ordering,
+            self._settings.on_poison,
             process.clock,
             process.entropy,
             {
