@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from simulation_ledger import accepted, event, good_run, invoked, record, written
+from simulation_ledger import accepted, committed, event, good_run, invoked, record, written
 
 from dynamodb_outbox.core.codec.envelope import cloudevent
 from dynamodb_outbox.testing.simulation.facts import (
@@ -154,17 +154,20 @@ def test_an_instance_parks_ten_records_a_minute() -> None:
     """Not more, whatever their events are refused for; another instance has ten of its own."""
     names = [f"a{n}" for n in range(11)]
 
-    def found(*, every_ms: int, instances: int = 1) -> set[str]:
+    def found(*, every_ms: int, instances: int = 1, refused: bool = True) -> set[str]:
         calls = [replace(invoked(n, {}), instance=f"i-{n % instances}", at_ms=10) for n in range(1, instances + 1)]
         parks: list[Fact] = [
             Moved(20 + every_ms * n, record(name), "parked", 1 + n % instances) for n, name in enumerate(names)
         ]
         again = [replace(fact, at_ms=fact.at_ms + 1) for fact in parks]
-        return broken([*calls, *parks, *again], Terms(destinations=()))
+        events = [fact for name in names for fact in committed(name)[:1]]
+        refusals = [Rejected(15, "orders", 1, name, "InvalidArgument") for name in names[: 11 if refused else 10]]
+        return broken([*events, *calls, *refusals, *parks, *again]) & {"parks_are_limited"}
 
     assert found(every_ms=1) == {"parks_are_limited"}
     assert found(every_ms=1, instances=2) == set()
     assert found(every_ms=6_000) == set()
+    assert found(every_ms=1, refused=False) == set()
 
 
 # --- what is answered, and handed over ---

@@ -46,6 +46,13 @@ def test_days_on_which_the_bus_vanishes_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert report.effective["target_vanishes"] >= 50
 
 
+def test_days_on_which_keys_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a parked event in its key is parked, in whatever instance, and nothing is lost."""
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    simulate(relay_handler, seeds=range(SEEDS // 4), processes=2, park_keys=True).check()
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_seed_is_a_run(seed: int) -> None:
     """The same seed gives the same ledger, to the last fact, whatever ran before it."""

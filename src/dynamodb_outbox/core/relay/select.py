@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import is_anothers, is_record, key_text
@@ -52,8 +52,7 @@ _OTHER_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(NamedTuple):
     """An outbox record of a stream: the sequence number as the stream spells it, the item, where it comes from.
 
     `stream` is the stream's ARN and `table` the table that it names; None where the record does not say it.

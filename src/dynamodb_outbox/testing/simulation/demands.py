@@ -157,7 +157,9 @@ def settled_in_the_end(of: History) -> Iterator[_Found]:
 def parks_are_limited(of: History) -> Iterator[_Found]:
     """Demand that an instance parks ten records a minute and no more: so many cannot all be poison."""
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
-    for index in of.parked_records.values():
+    for record, index in of.parked_records.items():
+        if not any(_is_to_blame(of, one) for one in of.records.get(record, ())):
+            continue  # its key is parked, and takes it along
         invoked = of.invoked.get(getattr(of.facts[index], "invocation", 0))
         if invoked is not None:
             of_instance[invoked.instance].append(index)
@@ -166,6 +168,10 @@ def parks_are_limited(of: History) -> Iterator[_Found]:
             if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS:
                 shown = tuple(index for index in parks if first <= index <= beyond)
                 yield f"{instance} parked {_PARKS + 1} records within a minute", shown
+
+
+def _is_to_blame(of: History, one: Born) -> bool:
+    return one.unfit or any((name, one.event_id) in of.refused for name in of.terms.destinations)
 
 
 def answers_name_what_is_open(of: History) -> Iterator[_Found]:

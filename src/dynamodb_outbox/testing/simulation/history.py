@@ -62,12 +62,16 @@ class Terms:
     ordered_keys    P4 holds between the records of one key
     ordered_records P4 holds within a record
     settle          how records say that they are settled
+    parks_keys      the relay was asked to park what follows a parked event in its key
+    parked_keys     nothing that follows a parked event in its key is accepted
     """
 
     destinations: tuple[str, ...] = ("orders",)
     ordered_keys: bool = True
     ordered_records: bool = True
     settle: str = "expire"
+    parks_keys: bool = False
+    parked_keys: bool = False
 
 
 @dataclass(frozen=True)

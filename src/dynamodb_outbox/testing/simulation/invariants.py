@@ -219,6 +219,24 @@ def order_in_record(of: History) -> Iterator[_Found]:
             yield from _disorder(of, events, of.parked_at)
 
 
+def parked_keys_stay_parked(of: History) -> Iterator[_Found]:
+    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination."""
+    if not of.terms.parked_keys:
+        return
+    for events in of.keys.values():
+        for destination in of.terms.destinations:
+            park: tuple[int, Born] | None = None
+            for one in events:
+                at, accepted = of.parked_at(destination, one), of.said_at(destination, one)
+                if park is not None and accepted is not None:
+                    yield (
+                        f"{destination} accepted {one.name}, and {park[1].name} of its key is parked",
+                        (park[0], accepted),
+                    )
+                elif at is not None and accepted is None and park is None:
+                    park = at, one
+
+
 # --- how a relay keeps them -------------------------------------------------------------------------------------------
 
 
@@ -254,13 +272,17 @@ def settled_as_it_says(of: History) -> Iterator[_Found]:
 
 
 def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
-    """Demand that an event is parked only when its bus refused it for what it says, or nobody could ever send it."""
+    """Demand that an event is parked only when its bus refused it for what it says, or nobody could ever send it.
+
+    Where keys are parked, one of its key.
+    """
     for park in of.parks.values():
         one = park.event
-        if one.unfit:
-            continue
         by = of.terms.destinations if park.destination is None else (park.destination,)
-        if not any(of.refused.get((name, one.event_id), park.index) < park.index for name in by):
+        blamed = of.keys[one.key] if of.terms.parks_keys else [one]
+        if any(other.unfit for other in blamed):
+            continue
+        if not any(of.refused.get((name, other.event_id), park.index) < park.index for name in by for other in blamed):
             shown = [
                 place
                 for place, fact in enumerate(of.facts[: park.index])
@@ -352,6 +374,7 @@ INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
         order_per_key,
         order_in_record,
         items_in_order,
+        parked_keys_stay_parked,
         settled_after_accepted,
         settled_as_it_says,
         settled_in_the_end,

@@ -57,12 +57,16 @@ class _Choice:
     faults: frozenset[str]
     without: frozenset[str]
     destinations: int
+    park_keys: bool
 
     def scenario(self, seed: int) -> Scenario:
         scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN)
         faults = tuple(fault for fault in scenario.faults if fault.kind in self.faults)
         writes = scenario.writes if self.poison else tuple(replace(write, poison=()) for write in scenario.writes)
-        return replace(scenario, faults=faults, writes=writes)
+        settings = scenario.settings
+        if self.park_keys and settings.ordering == "key":
+            settings = replace(settings, on_poison="park_key")
+        return replace(scenario, faults=faults, writes=writes, settings=settings)
 
     def terms(self, scenario: Scenario) -> Terms:
         return scenario.terms if self.ordered else Terms(scenario.settings.destinations, False, False)
@@ -74,6 +78,7 @@ class _Choice:
             "destinations": (self.destinations, 1),
             "ordered": (self.ordered, True),
             "poison": (self.poison, True),
+            "park_keys": (self.park_keys, False),
             "faults": (sorted(self.faults), sorted(USUAL)),
             "without": (sorted(self.without), []),
         }
@@ -92,6 +97,7 @@ def simulate(
     destinations: int = 1,
     ordered: bool = True,
     poison: bool = True,
+    park_keys: bool = False,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
     stop_at_first: bool = True,
@@ -112,6 +118,8 @@ def simulate(
     destinations    1 or 2
     ordered         whether the events of one key have to be accepted in order, where the stream gives them in order
     poison          whether some events are such that the bus can never accept them
+    park_keys       whether what follows a parked event in its key has to be parked too, where there is an order;
+                    `world.on_poison` is "park_key" then
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
     stop_at_first   whether to stop at a seed that fails; the later ones of the same process are not run then
@@ -121,7 +129,7 @@ def simulate(
     invariant or a number of destinations that there is not, and what the world raises when code does what cannot be
     simulated.
     """
-    choice = _Choice(ordered, poison, frozenset(faults), frozenset(without), destinations)
+    choice = _Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, park_keys)
     if not 1 <= destinations <= len(DESTINATIONS):
         raise ConfigurationError(f"simulate(destinations={destinations}): 1 or {len(DESTINATIONS)}.")
     for names, known in ((choice.faults, FAULTS), (choice.without, INVARIANTS)):

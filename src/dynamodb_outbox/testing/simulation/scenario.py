@@ -59,6 +59,7 @@ class Settings:
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
     in_flight           of the relay: requests to the bus at the same time
+    on_poison           of the relay: "park" or "park_key"
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
@@ -81,6 +82,7 @@ class Settings:
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
     in_flight: int = 8
+    on_poison: Literal["park", "park_key"] = "park"
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
@@ -111,15 +113,20 @@ class Scenario:
         """What is promised under these settings: P4 as DESIGN's table has it."""
         settings = self.settings
         ordered = settings.ordering == "key"
-        return Terms(
-            destinations=settings.destinations,
-            ordered_keys=ordered
+        ordered_keys = (
+            ordered
             and settings.order == "partition"
             and settings.parallelization == 1
             and settings.retries == _FOREVER
-            and settings.record_age_s == _FOREVER,
+            and settings.record_age_s == _FOREVER
+        )
+        return Terms(
+            destinations=settings.destinations,
+            ordered_keys=ordered_keys,
             ordered_records=ordered,
             settle=settings.settle,
+            parks_keys=settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key",
         )
 
     @property

@@ -68,6 +68,7 @@ class FunctionWorld:
     table, layout   where the records are
     ordering        "key" or "none": whether order is asked of the relay in this run
     in_flight       how many requests to the bus the relay is to have under way at the same time
+    on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
     """
 
@@ -76,6 +77,7 @@ class FunctionWorld:
     layout: Layout
     ordering: Any
     in_flight: int
+    on_poison: Any
     clock: Clock
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
@@ -102,6 +104,7 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
         layout=world.layout,
         client=world.client("dynamodb"),
         ordering=world.ordering,
+        on_poison=world.on_poison,
         max_in_flight=world.in_flight,
         clock=world.clock,
         entropy=world.entropy,
@@ -184,6 +187,7 @@ class _World:
             replace(LAYOUT, settle=self._settings.relay_settle),
             self._settings.ordering,
             self._settings.in_flight,
+            self._settings.on_poison,
             process.clock,
             process.entropy,
             {
