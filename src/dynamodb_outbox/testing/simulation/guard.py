@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -24,7 +24,7 @@ from botocore.httpsession import URLLib3Session
 from dynamodb_outbox.testing.simulation.facts import Said
 from dynamodb_outbox.testing.simulation.kernel import StrandThread
 from dynamodb_outbox.testing.simulation.process import Process
-from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated, Outside, called_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,6 +166,13 @@ def _start_noted(thread: threading.Thread) -> None:
     if run is not None:
         _OF_HANDLERS[thread] = run
         run.threads.append(thread)
+        body = thread.run
+
+        def run_quietly() -> None:
+            with suppress(Outside):  # `NotSimulated` is raised where the run was started
+                body()
+
+        thread.run = run_quietly  # type: ignore[method-assign]  # of this thread alone
     _start(thread)
 
 

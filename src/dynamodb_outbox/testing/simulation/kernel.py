@@ -196,9 +196,7 @@ class Kernel:
         """Run `action` at a time, now at the earliest. It must not wait."""
         self._schedule(at_ms, action, 0)
 
-    def spawn(
-        self, name: str, body: Callable[[], object], *, at_ms: int | None = None, owner: object = None
-    ) -> Strand:
+    def spawn(self, name: str, body: Callable[[], object], *, at_ms: int | None = None, owner: object = None) -> Strand:
         """Start a strand, now or at a time."""
         strand = Strand(self, name, body, owner)
         if len(self._strands) > self._forget_at:

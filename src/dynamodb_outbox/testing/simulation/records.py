@@ -76,7 +76,10 @@ class RecordsClient(SimulatedClient):
         (statements,) = self._arguments("BatchExecuteStatement", request, "Statements")
         if not 1 <= len(statements) <= BATCH_STATEMENTS:
             raise client_error("BatchExecuteStatement", "ValidationException", f"1 to {BATCH_STATEMENTS} statements")
-        updates = [_update(statement) for statement in statements]
+        try:
+            updates = [_update(statement) for statement in statements]
+        except NotSimulated as error:
+            self._network.kernel.stop(error)
         invocation, by = self._process.invocation, self._process.owner
 
         def act() -> dict[str, Any]:

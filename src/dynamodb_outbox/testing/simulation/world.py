@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
     from dynamodb_outbox.testing.simulation.writers import Write
 
-__all__ = ["LAYOUT", "FunctionWorld", "relay_handler", "run"]
+__all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
 LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
 """The table of every run. Published records are kept for a minute, so that TTL has something to delete."""
@@ -178,7 +178,7 @@ class _World:
             self._chance,
             self._stream,
             function,
-            _mapping(self._settings),
+            mapping_of(self._settings),
             destination=destination,
             starting=StartingPosition(self._settings.starting),
         )
@@ -250,7 +250,8 @@ def _stream_settings(settings: Settings) -> StreamSettings:
     )
 
 
-def _mapping(settings: Settings) -> MappingConfig:
+def mapping_of(settings: Settings) -> MappingConfig:
+    """Return the event source mapping of these settings. Raises ConfigurationError for a value out of range."""
     return MappingConfig(
         batch_size=settings.batch_size,
         batching_window_ms=settings.window_ms,
