@@ -355,12 +355,16 @@ def test_published_without_an_insert() -> None:
 
 
 def test_raising_after_a_part_was_accepted() -> None:
-    """Raising is right when nothing was accepted, and gives up a part of the batch otherwise."""
-    facts = good_run()
-    nothing = [invoked(2, {"10": "a2"}, at_ms=60), Raised(62, 2, "ImageMissing")]
-    part = [nothing[0], accepted("a2", 2, at_ms=61), nothing[1]]
-    assert broken([*facts, *nothing]) == set()
-    assert broken([*facts, *part]) == {"answers_after_partial_failure"}
+    """Raising is right when nothing was accepted, or nobody heard of it, and gives up a part of the batch otherwise."""
+    facts, batch = good_run(), invoked(2, {"9": "a1", "10": "a2"}, at_ms=60)
+    sent, heard = Sent(60, "orders", "PutEvents", 2, 1, "p"), Heard(61, "orders", "PutEvents", 2, 1, "")
+    part, raised = accepted("a1", 2, at_ms=61), Raised(62, 2, "ImageMissing")
+    malformed = Faulted(61, "entry_malformed_answer", "orders", 2)
+    assert broken([*facts, batch, raised]) == set()
+    assert broken([*facts, batch, sent, part, replace(heard, error="ReadTimeoutError"), raised]) == set()
+    assert broken([*facts, batch, sent, part, malformed, heard, raised]) == set()
+    assert broken([*facts, invoked(2, {"9": "a1"}, at_ms=60), sent, part, heard, raised]) == set()
+    assert broken([*facts, batch, sent, part, heard, raised]) == {"answers_after_partial_failure"}
 
 
 def test_raising_after_a_part_of_the_first_record_was_accepted() -> None:
@@ -370,9 +374,10 @@ def test_raising_after_a_part_of_the_first_record_was_accepted() -> None:
     x, y, z = accepted("x", change="r"), accepted("y", change="r", n=1), accepted("z", change="s")
     raised = Raised(30, 1, "KeyError: 'type' (relay.py:25)")
     rule = "answers_after_partial_failure"
+    sent, heard = Sent(15, "orders", "PutEvents", 1, 1, "p"), Heard(25, "orders", "PutEvents", 1, 1, "")
     for before in ([x], [z], [x, z]):
-        assert rule not in broken([*facts, *before, raised])
-    (found,) = [one for one in check([*facts, x, y, raised], Terms()) if one.invariant == rule]
+        assert rule not in broken([*facts, sent, *before, heard, raised])
+    (found,) = [one for one in check([*facts, sent, x, y, heard, raised], Terms()) if one.invariant == rule]
     assert found.facts == (x, y, raised)
     assert found.words == f"invocation 1 raised ({raised.error}) after the record of A.1+A.2 was accepted"
 

@@ -53,6 +53,9 @@ class Violation:
 CRASHES = frozenset(("crash",))
 """Faults of which a process dies."""
 
+UNTOLD = frozenset(("entry_malformed_answer",))
+"""Faults that leave a result out of an answer, so that nobody knows what was accepted."""
+
 _REST_MS = 600_000
 """After the last news (a commit, a fault) everything has come to rest: longer than all pauses together."""
 
@@ -265,22 +268,30 @@ def published_from_inserts(of: History) -> Iterator[_Found]:
 
 
 def answers_after_partial_failure(of: History) -> Iterator[_Found]:
-    """Demand an answer of a function that got the first records of its batch accepted: raising gives all of it up.
+    """Demand an answer of a function that knows of its first record that it was accepted: raising gives all of it up.
 
-    An answer names the record from which everything is to come again. Where not even the first one is through, raising
-    says the same.
+    An answer names the record from which everything is to come again. Where the first one is not through, or nobody was
+    told, or no other is in the batch, raising says the same.
     """
-    accepted: dict[int, dict[str, int]] = {}
+    accepted: dict[int, dict[str, list[tuple[int, frozenset[int]]]]] = {}
+    under_way: dict[int, set[int]] = {}
+    heard: set[int] = set()
     for index, fact in enumerate(of.facts):
-        if isinstance(fact, Accepted):
-            accepted.setdefault(fact.invocation, {}).setdefault(fact.event_id, index)
-        elif isinstance(fact, Raised) and fact.invocation in accepted:
-            first = _first_record(of, fact.invocation)
-            shown = [accepted[fact.invocation].get(one.event_id) for one in first]
-            if all(at is not None for at in shown):
+        if isinstance(fact, Sent):
+            under_way.setdefault(fact.invocation, set()).add(fact.call)
+        elif isinstance(fact, Heard):
+            under_way.get(fact.invocation, set()).discard(fact.call)
+            heard.update([] if fact.error else [fact.call])
+        elif isinstance(fact, Accepted):
+            by = frozenset(under_way.get(fact.invocation, ()))
+            accepted.setdefault(fact.invocation, {}).setdefault(fact.event_id, []).append((index, by))
+        elif isinstance(fact, Raised) and not UNTOLD & of.faulted.get(fact.invocation, set()):
+            first, times = _first_record(of, fact.invocation), accepted.get(fact.invocation, {})
+            known = [[at for at, by in times.get(one.event_id, ()) if by and by <= heard] for one in first]
+            if first and all(known):
                 names = "+".join(one.name for one in first)
                 words = f"invocation {fact.invocation} raised ({fact.error}) after the record of {names} was accepted"
-                yield words, (*(at for at in shown if at is not None), index)
+                yield words, (*(at for at, *_ in known), index)
 
 
 def answers_name_the_batch(of: History) -> Iterator[_Found]:
@@ -428,11 +439,11 @@ def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:
 
 
 def _first_record(of: History, invocation: int) -> Sequence[Born]:
-    """Return the events of the record that comes first in the batch of an invocation."""
+    """Return the events of the record that comes first in the batch of an invocation, if it has another one."""
     invoked = of.invoked.get(invocation)
     carried = [] if invoked is None else [record for record in invoked.inserted if record in of.places]
-    first = min(carried, key=lambda record: int(of.places[record][1]), default=None)
-    return () if first is None else of.records[first]
+    ordered = sorted(carried, key=lambda record: int(of.places[record][1]))
+    return of.records[ordered[0]] if len(ordered) > 1 else ()
 
 
 def _why_refused(of: History, destination: str, one: Born) -> str:
