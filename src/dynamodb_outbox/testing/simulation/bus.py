@@ -24,8 +24,8 @@ from dynamodb_outbox.core.limits import (
     INT64_MIN,
 )
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Vanished
-from dynamodb_outbox.testing.simulation.history import CONTENT
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed, Vanished
+from dynamodb_outbox.testing.simulation.history import CONTENT, POISON
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
 
-__all__ = ["ENTRY_FAULTS", "EVENTS_CONFIG", "POISON", "Bus", "EventsClient"]
-
-POISON = "poison"
-"""The member of an event's data that makes it unacceptable, when it is true."""
+__all__ = ["ENTRY_FAULTS", "EVENTS_CONFIG", "Bus", "EventsClient"]
 
 EVENTS_CONFIG = Config(connect_timeout=0.8, read_timeout=1.7, retries={"mode": "standard", "total_max_attempts": 1})
 _OPERATION = "PutEvents"
@@ -150,6 +147,8 @@ class Bus:
             self._network.ledger.note(gone)
         elif entry.bus == self.name:
             self._note(Accepted, invocation, entry.event_id, entry.text)
+        else:
+            self._note(Swallowed, invocation, entry.event_id, entry.bus)
         return {} if unsaid else {"EventId": self._new_id()}
 
     def _trouble(self, entry: _Entry, invocation: int) -> str:
@@ -160,7 +159,7 @@ class Bus:
         codes = ENTRY_FAULTS[fault.kind]
         return codes[self._chance.whole(0, len(codes) - 1, entry.event_id, self._network.kernel.now_ms)]
 
-    def _note(self, fact: type[Accepted | Rejected], invocation: int, event_id: str, said: str) -> None:
+    def _note(self, fact: type[Accepted | Rejected | Swallowed], invocation: int, event_id: str, said: str) -> None:
         ledger = self._network.ledger
         ledger.note(fact(self._network.kernel.now_ms, self.destination, invocation, event_id, said))
 

@@ -24,6 +24,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Left,
     Moved,
     Rejected,
+    Sent,
     Started,
     Trimmed,
     Vanished,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.testing.simulation.facts import Fact, LeftRecord, RecordKey
 
-__all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
+__all__ = ["POISON", "Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
@@ -46,6 +47,8 @@ OPERATOR = "operator"
 
 UNNOTICED_MS = 60_000
 """For how long a bus may be gone without anybody noticing: a relay asks for it once a minute."""
+POISON = "poison"
+"""The member of an event's data that makes it unacceptable, when it is true."""
 
 Mark = tuple[str, int]
 """What the data of an event say of it: the change, and which of its events it is."""
@@ -89,6 +92,8 @@ class Born:
     event: Event | None = None
     unfit: bool = False
     """Whether nobody could ever send it, or read it."""
+    poison: bool = False
+    """Whether its data make it one that a bus does not accept, unless it takes everything."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,8 @@ class History:
     """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    senders: dict[int, str] = field(default_factory=dict)
+    """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """What `done_at` found; it is asked for again and again."""
 
@@ -218,9 +225,11 @@ def _committed(found: History, index: int, fact: Committed) -> None:
         for position, event in enumerate(events):
             key = event.key or record[0]
             of_key = found.keys.setdefault(key, [])
-            name, mark = f"{key}.{len(of_key) + 1}", mark_of(json.loads(event.payload))
+            data = json.loads(event.payload)
+            poison = isinstance(data, dict) and data.get(POISON) is True
+            name, mark = f"{key}.{len(of_key) + 1}", mark_of(data)
             unfit = mark is not None and mark[1] in _unfit(found, fact)
-            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark, event, unfit)
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark, event, unfit, poison)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
@@ -259,6 +268,10 @@ def _left(found: History, _: int, fact: Left) -> None:
     found.left = {}
     for one in fact.records:
         found.left.setdefault(one.record, []).append(one)
+
+
+def _sent(found: History, _: int, fact: Sent) -> None:
+    found.senders[fact.call] = fact.process
 
 
 def _written(found: History, _: int, fact: Written) -> None:
@@ -324,6 +337,7 @@ _READERS: dict[type, Callable[..., None]] = {
     Left: _left,
     Moved: _moved,
     Rejected: _rejected,
+    Sent: _sent,
     Started: _started,
     Trimmed: _trimmed,
     Vanished: _vanished,

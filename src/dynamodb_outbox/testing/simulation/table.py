@@ -17,11 +17,12 @@ from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_recor
 from dynamodb_outbox.core.record.schema import PARKED_SK, PENDING_INDEX
 from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, state_of
 from dynamodb_outbox.event import Event
-from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
+from dynamodb_outbox.testing.simulation.expressions import condition_holds, updated
 from dynamodb_outbox.testing.simulation.facts import LeftRecord
 from dynamodb_outbox.testing.simulation.history import OPERATOR
 from dynamodb_outbox.testing.simulation.network import client_error
 from dynamodb_outbox.testing.simulation.process import START_MS
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.stream import STREAM_ARN, Change
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Table:
     def _checked(self, operation: str, action: Mapping[str, Any]) -> RecordKey:
         """Return the item that an action is about, after a look at what it says."""
         if strange := sorted(action.keys() - _UNDERSTOOD):
-            raise NotSimulated(f"{operation} with {', '.join(strange)}")
+            raise NotSimulated(f"{operation} with {', '.join(strange)}: with {', '.join(sorted(_UNDERSTOOD))} it is.")
         if action["TableName"] != TABLE:
             raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")
         return self.key_of(action["Item"] if "Item" in action else action["Key"])
