@@ -181,7 +181,7 @@ def test_an_answer_asks_for_what_is_open() -> None:
     assert broken(facts) == {"answers_name_what_is_open"}
     asked = [Sent(19, "orders", "PutEvents", 1, 7, "i-1"), Heard(31, "orders", "PutEvents", 1, 7, "")]
     assert broken([*facts[:place], *asked, *facts[place:]]) == {"answers_name_what_is_open"}
-    lost = replace(asked[1], error="ReadTimeoutError")
+    lost = Heard(31, "orders", "PutEvents", 1, 7, "ReadTimeoutError")
     assert broken([*facts[:place], asked[0], lost, *facts[place:]]) == set()
     for kind, expected in {"entry_no_result": set(), "settle_throttled": {"answers_name_what_is_open"}}.items():
         assert broken([Faulted(20, kind, "orders", 1), *facts]) == expected
