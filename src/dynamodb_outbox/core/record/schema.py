@@ -172,6 +172,7 @@ __all__ = [
     "SCHEMA",
     "SCHEMA_VERSION",
     "SEQUENCE",
+    "SETTLE",
     "SOURCE",
     "STATE",
     "STATE_BY_HAND",
@@ -208,6 +209,7 @@ DATASHA256 = "datasha256"
 AT = "at"
 TX = "tx"
 REGION = "region"
+SETTLE = "ob_settle"
 KEEP = "keep_s"
 COLUMNS = "ob_columns"
 STATE = "state"
