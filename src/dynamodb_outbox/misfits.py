@@ -39,7 +39,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Judged:
-    """The `records` of a batch to relay, how many of other layouts were `passed` over, and where the stream is `held`."""
+    """The `records` of a batch to relay; how many of other layouts were `passed` over; where the stream is `held`."""
 
     records: Sequence[Selected]
     passed: int = 0
