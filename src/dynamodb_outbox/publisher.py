@@ -92,7 +92,7 @@ class Relay:
 
     An event that the sink can never accept is stored as parked, and its key goes on.
 
-    One relay a table. Published and parked are states of a record, not of a destination: of two relays on one stream
+    One relay a table, or of each layout where several share it. Published and parked are states of a record, not of a destination: of two relays on one stream
     the one would find a record published by the other, and take its own park of an event in it for done. Events that
     go to several places go to one bus, and from there by its rules.
 
