@@ -92,9 +92,9 @@ class Relay:
 
     An event that the sink can never accept is stored as parked, and its key goes on.
 
-    One relay a table, or of each layout where several share it. Published and parked are states of a record, not of a destination: of two relays on one stream
-    the one would find a record published by the other, and take its own park of an event in it for done. Events that
-    go to several places go to one bus, and from there by its rules.
+    One relay a table, or one of each layout where several share it. Published and parked are states of a record, not of
+    a destination: of two relays on one stream the one would find a record published by the other, and take its own park
+    of an event in it for done. Events that go to several places go to one bus, and from there by its rules.
 
     Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
     stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
