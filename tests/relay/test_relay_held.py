@@ -22,7 +22,12 @@ PUBLISHED: dict[str, Any] = {"ob_v": {"N": "1"}, "state": {"S": "published"}}
 
 def other(number: int, **image: Any) -> dict[str, Any]:
     """Return a record of a writer with other columns."""
-    waiting = {"ob_v": {"N": "1"}, "ob_pending": {"S": "03"}, "state": {"S": "pending"}, "ob_columns": {"S": "other"}}
+    waiting: dict[str, Any] = {
+        "ob_v": {"N": "1"},
+        "ob_pending": {"S": "03"},
+        "state": {"S": "pending"},
+        "ob_columns": {"S": "other"},
+    }
     return row(number, **waiting, **image)
 
 
@@ -69,7 +74,8 @@ def test_a_record_that_nothing_settles_is_passed_over_when_it_is_parked_and_not_
     """Its TTL may have removed it unpublished; it shows no more than that somebody parked it."""
     table = Table()
     shop = relay(Bus(), table)
-    for now in ({}, unsettled(1)["dynamodb"]["NewImage"]):
+    unchanged: dict[str, Any] = unsettled(1)["dynamodb"]["NewImage"]
+    for now in (unchanged, {}):
         table.stored["1"] = now
         with pytest.raises(ConfigurationError, match="other column names"):
             shop.lambda_handler({"Records": [unsettled(1)]}, Context())

@@ -168,7 +168,12 @@ def test_a_guard_of_a_newer_version_is_not_to_be_removed() -> None:
         assert verdict.newer == newer
         advice = "Upgrade dynamodb-outbox here, and leave the guard" if newer else "when it is removed"
         assert advice in str(verdict)
-    for other in ({"ob_v": {"N": "2"}}, {"ob_v": {"S": "2"}, "ob_guard": {"M": {}}}, {"ob_guard": {"M": {}}}):
-        verdict = guard_verdict(other, plan, "shop")
+    others: list[dict[str, Any]] = [
+        {"ob_v": {"N": "2"}},
+        {"ob_v": {"S": "2"}, "ob_guard": {"M": {}}},
+        {"ob_guard": {"M": {}}},
+    ]
+    for item in others:
+        verdict = guard_verdict(item, plan, "shop")
         assert isinstance(verdict, NoGuard)
         assert verdict.newer is None

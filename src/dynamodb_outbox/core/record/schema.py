@@ -75,8 +75,8 @@ partition key begins with the prefix of guards or of inbox records is none, what
 attributes that have to be equal to a text, those of the schema, the keys and the TTL excepted. An item with `ob_guard`
 is never a record. An inserted item with `ob_v` and an `ob_pending` that is not `parked`, or with `ob_settle` = `none`
 and no `ob_pending`, is a record of somebody's: a relay that would not take it for one has another layout than its
-writer, and stops there while it waits. So does one that finds another `id` in it than its key tells: no prefix may begin
-with another one in one table.
+writer, and stops there while it waits. So does one that finds another `id` in it than its key tells: no prefix may
+begin with another one in one table.
 
 *Payloads that are maps.* Told by the type, S or M. The relay publishes a map as a JSON object: names in the order of
 their code points, S, BOOL, NULL, L and M as what they are in JSON, N with the digits that DynamoDB gives. B, SS, NS and
