@@ -29,10 +29,10 @@ RECORD_ATTRIBUTES = frozenset(
     (
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
-        "state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256", "keep_s", "ob_columns",
+        "state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256", "keep_s", "ob_settle",
         "parked_at", "parked_code", "parked_reason", "parked_events",
         "ob_state", "ob_parked_at", "ob_parked_code", "ob_parked_reason", "ob_parked_events",  # in hand-written ones
-        "ob_guard",
+        "ob_guard", "ob_columns",
     )
 )  # fmt: skip
 """Names of the attributes of the library's own items, as `core.record.schema` has them."""
@@ -50,6 +50,11 @@ _OWN_PREFIX = "ob_"
 _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,}")
 _GUARD_SORT_KEY = "GUARD"  # core.record.schema tells of it
 _LEAST_KEPT = timedelta(minutes=1)
+_CHOICES = {
+    "placement": ("item", "table"),
+    "payload_format": ("json", "map"),
+    "settle": ("expire", "mark", "delete", "none"),
+}
 _TEXT_KEYS = {
     "item": "Keep them in a table of their own whose keys are text: placement='table'.",
     "table": "The layout describes the records' table, whose keys need to be text; give your own table's keys by "
@@ -100,9 +105,17 @@ class Layout:
     index_shards     partitions of that index, 1 to 1,000
     ttl              name of the table's TTL attribute: Number, epoch seconds. Set on a record when it is published, and
                      taken off one that is parked, hand-written ones too
+    settle           what becomes of a record whose events were all accepted. "expire": it is published, leaves the
+                     index, and its TTL removes it after `published_for`. "mark": the same without a TTL; its owner
+                     removes it, `published_for` after the commit at the earliest. "delete": it is deleted at once; a
+                     commit whose answer was lost may end as CommitUnknown, since a record that is not there may have
+                     been published. "none": nothing is written any more. The writer sets the TTL, `published_for` from
+                     the commit, and leaves the record out of the index, where nobody sees it unless it is parked: it
+                     relies on the stream alone. The writer's counts, its records say so; the relay's counts for
+                     hand-written rows alone
     published_for    how long a record is kept when it is published, before its TTL. The writer's counts, for a commit
                      whose answer was lost looks for its record; the relay's counts for hand-written rows alone. Nobody
-                     may delete a record earlier
+                     may delete a record earlier, but for the relay where it deletes them
     guard_for        how long a command is remembered
 
     Each name and prefix is text of 1 to 255 bytes of UTF-8; the two durations are a minute at least. Raises
@@ -127,14 +140,16 @@ class Layout:
     index: str = "outbox-pending"
     index_shards: int = 16
     ttl: str = "expires_at"
+    settle: Literal["expire", "mark", "delete", "none"] = "expire"
     published_for: timedelta = PUBLISHED_FOR
     guard_for: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
         self._make_plain()
-        for what, allowed in (("placement", ("item", "table")), ("payload_format", ("json", "map"))):
+        for what, allowed in _CHOICES.items():
             if getattr(self, what) not in allowed:
-                raise _refusal(what)(f"is {shown(getattr(self, what))}; {allowed[0]!r} or {allowed[1]!r} is needed.")
+                words = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
+                raise _refusal(what)(f"is {shown(getattr(self, what))}; {words} is needed.")
         flag(self.own_partition, _refusal("own_partition"))
         _check_names(self)
         _check_place(self)

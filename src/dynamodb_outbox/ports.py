@@ -124,7 +124,10 @@ class RecordStates(Protocol):
         ...
 
     def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
-        """Make pending records published, each if it is still as its image says. `now_ms` is wall-clock time."""
+        """Settle pending records, as each says itself or its layout, if it is still as its image says.
+
+        `now_ms` is wall-clock time.
+        """
         ...
 
     def park(self, table: str, image: WireItem, parking: Parking) -> Parked:

@@ -10,7 +10,7 @@ from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, stands_for
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.record.place import key_text, key_value
-from dynamodb_outbox.core.record.states import moved, needs_no_parking, state_of
+from dynamodb_outbox.core.record.states import move_of, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
 LAYOUT = Layout()
@@ -248,7 +248,7 @@ def test_code_and_reason_are_cut() -> None:
 def test_what_is_no_later_state_is_pending(item: dict[str, Any]) -> None:
     """An unknown word, another type, and the `state` of a hand-written row, which is its writer's."""
     assert state_of(item, LAYOUT) == "pending"
-    assert moved(item, "published", LAYOUT) == {"S": "published"}
+    assert move_of(item, "published", LAYOUT).state == {"S": "published"}
 
 
 @pytest.mark.parametrize(

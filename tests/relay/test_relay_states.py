@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
-from dynamodb_outbox.core.record.states import MOVES, moved, needs_no_parking, state_of
+from dynamodb_outbox.core.record.states import MOVES, move_of, needs_no_parking, state_of
 from dynamodb_outbox.layout import Layout
 
 IMAGE: dict[str, Any] = {
@@ -25,14 +25,15 @@ def test_the_moves_there_are() -> None:
     """Nothing leaves published or discarded, and nothing becomes pending again."""
     states = ("pending", "published", "parked", "discarded")
     pairs = {("pending", "published"), ("pending", "parked"), ("parked", "published"), ("parked", "discarded")}
-    assert pairs == MOVES
+    assert pairs == set(MOVES)
     for before in states:
         for after in states:
             if (before, after) in pairs:
-                assert moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout()) == {"S": after}
+                move = move_of({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout())
+                assert (move.before, move.state) == (before, {"S": after})
             else:
                 with pytest.raises(ValueError, match=f"from {before} to {after}"):
-                    moved({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout())
+                    move_of({"ob_v": {"N": "1"}, "state": {"S": before}}, after, Layout())
 
 
 @pytest.mark.parametrize("state", ["published", "discarded"])

@@ -32,6 +32,8 @@ OWN_ITEMS = {
     "guard": ("there", "settled", "deleted", "forgotten"),
 }
 """The record in the gap: untouched, settled, or deleted. `guard` has a guard too, and `forgotten` deletes that."""
+SETTLES = ("expire", "mark", "delete", "none")
+"""What settling makes of the record: published, deleted, or what it was."""
 FOREIGN = {
     "bare": ("none", "takes", "frees"),
     "record": ("none", "takes", "frees"),
@@ -50,6 +52,7 @@ class Combination:
     own: str
     foreign: str
     gap: int
+    settle: str = "expire"
 
     @property
     def quiet(self) -> bool:
@@ -72,14 +75,17 @@ class Combination:
     def may_stay_unknown(self) -> bool:
         """Whether CommitUnknown may be the last word: an attempt was lost, the token has died, nothing else tells."""
         lost = not LOST.isdisjoint(self.fates)
-        return lost and self.token == "expired" and (self.kind == "bare" or self.evidence_short)
+        deleted = self.kind == "record" and self.settle == "delete"
+        return lost and self.token == "expired" and (self.kind == "bare" or self.evidence_short or deleted)
 
 
-def combinations(kind: str, gaps: tuple[int, ...], *, attempts: int = ATTEMPTS) -> Iterator[Combination]:
-    """Yield the product of all dimensions; where nothing happens in the gap, one gap stands for all."""
+def combinations(
+    kind: str, gaps: tuple[int, ...], *, attempts: int = ATTEMPTS, settle: str = "expire"
+) -> Iterator[Combination]:
+    """Yield the product of all dimensions but `settle`; where nothing happens in the gap, one gap stands for all."""
     for fates in itertools.product(FATES, repeat=attempts):
         for token, own, foreign in itertools.product(TOKENS, OWN_ITEMS[kind], FOREIGN[kind]):
-            case = Combination(kind, fates, token, own, foreign, gaps[0])
+            case = Combination(kind, fates, token, own, foreign, gaps[0], settle)
             yield from [case] if case.quiet else (replace(case, gap=gap) for gap in gaps)
 
 

@@ -37,14 +37,20 @@ if TYPE_CHECKING:
 LAYOUTS = {
     "item": Layout(),
     "own partition, no sort key": Layout(own_partition=True, sk=None),
+    "mark": Layout(settle="mark"),
+    "delete": Layout(settle="delete"),
+    "none": Layout(settle="none"),
 }
-"""The second has evidence and guards under keys of another form: `pk` alone."""
+"""The second has evidence and guards under keys of another form: `pk` alone. The others settle otherwise."""
 COUNTS = {
     ("bare", "item"): 750,
     ("record", "item"): 1_050,
     ("guard", "item"): 1_400,
     ("record", "own partition, no sort key"): 425,
     ("guard", "own partition, no sort key"): 775,
+    ("record", "mark"): 425,
+    ("record", "delete"): 425,
+    ("record", "none"): 425,
 }
 THREADS = 3
 
@@ -195,11 +201,11 @@ def verdict_of(tx: Transaction) -> Receipt | OutboxError:
         return error
 
 
-def part(kind: str, *, whole: bool) -> Iterator[Combination]:
-    """Yield the two cuts through the matrix; of the second layout, the one that looks at evidence."""
+def part(kind: str, settle: str, *, whole: bool) -> Iterator[Combination]:
+    """Yield the two cuts through the matrix; of all layouts but the first, the one that looks at evidence."""
     if whole:
-        yield from (case for case in combinations(kind, gaps=(1,)) if case.quiet)
-    yield from (case for case in combinations(kind, gaps=(1,), attempts=2) if not case.quiet)
+        yield from (case for case in combinations(kind, gaps=(1,), settle=settle) if case.quiet)
+    yield from (case for case in combinations(kind, gaps=(1,), attempts=2, settle=settle) if not case.quiet)
 
 
 def counters(client: Any) -> dict[str, int]:
@@ -212,7 +218,8 @@ def counters(client: Any) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("kind", "where"),
     [(kind, "item") for kind in ("bare", "record", "guard")]
-    + [(kind, "own partition, no sort key") for kind in ("record", "guard")],
+    + [(kind, "own partition, no sort key") for kind in ("record", "guard")]
+    + [("record", settle) for settle in ("mark", "delete", "none")],
 )
 def test_a_part_of_the_matrix(
     engine: Account, kind: str, where: str, record_testsuite_property: Any, capsys: pytest.CaptureFixture[str]
@@ -221,7 +228,7 @@ def test_a_part_of_the_matrix(
     client = engine.client("dynamodb", config=Config(retries={"total_max_attempts": 1}))
     layout = LAYOUTS[where]
     create_table(client, layout=layout)
-    cases = {f"{kind}#{number}": case for number, case in enumerate(part(kind, whole=where == "item"))}
+    cases = {f"{kind}#{number}": case for number, case in enumerate(part(kind, layout.settle, whole=where == "item"))}
     with ThreadPoolExecutor(THREADS) as pool:
         ended = list(pool.map(lambda each: run(client, each[1], each[0], layout), cases.items()))
     expected = {pk: count for pk, (count, _) in zip(cases, ended, strict=True) if count}

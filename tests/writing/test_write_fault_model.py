@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fault_matrix import ATTEMPTS, CALLS, MINUTE_MS, Combination, check, check_last, combinations
+from fault_matrix import ATTEMPTS, CALLS, MINUTE_MS, SETTLES, Combination, check, check_last, combinations
 from write_world import START_MS, other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import Answer, Cancelled, Committed, Held, ItemRead, Lost, Reason
@@ -28,11 +28,12 @@ FAILED, NONE, CONFLICT = Reason("ConditionalCheckFailed"), Reason("None"), Reaso
 
 
 @functools.cache
-def plan_of(kind: str, *, short: bool) -> CommitPlan:
+def plan_of(kind: str, settle: Any, *, short: bool) -> CommitPlan:
     """Return the plan of one conditional put; `short`: its record and its guard are kept for a minute."""
     kept = timedelta(minutes=1 if short else 7 * 24 * 60)
     guard = some_guard(keep=kept) if kind == "guard" else None
-    return some_plan(events=0 if kind == "bare" else 1, guard=guard, layout=Layout(published_for=kept))
+    layout = Layout(published_for=kept, settle=settle)
+    return some_plan(events=0 if kind == "bare" else 1, guard=guard, layout=layout)
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Server:
             return
         self.disturbed = True
         self.now_ms += self.case.pause_ms
-        if self.case.own == "deleted":
+        if self.case.own == "deleted" or (self.case.own == "settled" and self.case.settle == "delete"):
             self.record_there = False
         elif self.case.own == "forgotten":
             self.guard = None
@@ -130,7 +131,7 @@ def one_call(machine: CommitMachine, server: Server) -> Done | Fail:
 
 def run(case: Combination) -> Counter[str]:
     """Run one combination to its end, checking each verdict; count how it ended."""
-    plan = plan_of(case.kind, short=case.evidence_short)
+    plan = plan_of(case.kind, case.settle, short=case.evidence_short)
     server = Server(case, plan)
     machine = CommitMachine(plan, BUDGET_MS)
     error: OutboxError | None = None
@@ -146,13 +147,22 @@ def run(case: Combination) -> Counter[str]:
     return Counter({"combinations": 1, "disturbed": int(server.disturbed), how: 1})
 
 
-@pytest.mark.parametrize("kind", ["bare", "record", "guard"])
-def test_the_whole_matrix(kind: str, record_testsuite_property: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each fate at each of four attempts, each gap, token, own item and foreign commit: one commit, true verdicts."""
+@pytest.mark.parametrize(
+    ("kind", "settle"),
+    [("bare", "expire"), ("guard", "expire"), ("guard", "delete")] + [("record", s) for s in SETTLES],
+)
+def test_the_whole_matrix(
+    kind: str, settle: str, record_testsuite_property: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each fate at each of four attempts, each gap, token, own item and foreign commit: one commit, true verdicts.
+
+    For each way of settling that could make a difference: without a record there is nothing to settle, and with a guard
+    what matters is whether the record is deleted.
+    """
     total: Counter[str] = Counter()
-    for case in combinations(kind, tuple(range(1, ATTEMPTS + 1))):
+    for case in combinations(kind, tuple(range(1, ATTEMPTS + 1)), settle=settle):
         total += run(case)
-    record_testsuite_property(f"fault_matrix_model_{kind}", total["combinations"])
+    record_testsuite_property(f"fault_matrix_model_{kind}_{settle}", total["combinations"])
     with capsys.disabled():
-        print(f"\nfault matrix, model server, {kind}: {dict(total)}")  # noqa: T201 -- the count is what is to be shown
+        print(f"\nfault matrix, model server, {kind}, {settle}: {dict(total)}")  # noqa: T201 -- the count is what is to be shown
     assert total["combinations"] == {"bare": 13_125, "record": 43_125, "guard": 78_125}[kind]

@@ -2,6 +2,9 @@
 
 Both moves may be repeated: the same call twice leaves the table as one call does, so an answer that was lost is tried
 again without harm. A record that is no longer as expected is somebody else's success, never a fault.
+
+One settle call is one request, of one statement for each item that there is something to write to. Two images of one
+item (a row that was deleted and written again) are one statement: what DynamoDB makes of two is not documented.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, stands_for
-from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, state_of
+from dynamodb_outbox.core.record.place import keys_of
+from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
@@ -76,27 +80,28 @@ class DynamoRecordStates:
         return self._client.call_ms
 
     def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
-        """Make up to 25 pending records published, each if it is still as its image says."""
-        statements = [moves.settle(table, image, self._layout, now_ms=now_ms) for image in images]
-        everything = tuple(range(len(images)))
+        """Settle up to 25 pending records, as each says itself or the layout, if it is still as its image says."""
+        batch = _Statements(table, images, self._layout, now_ms)
+        if not batch.statements:
+            return moves.Settled(done=len(images))
         try:
-            answer = self._client.get().batch_execute_statement(Statements=statements)
+            answer = self._client.get().batch_execute_statement(Statements=batch.statements)
         except _FAILS as error:
             if may_pass(error):
-                return moves.Settled(again=everything)
-            return moves.Settled(failed={self._why(error, table): len(images)})
+                return moves.Settled(done=batch.idle, again=batch.concerned)
+            return moves.Settled(done=batch.idle, failed={self._why(error, table): len(batch.concerned)})
         responses = answer.get("Responses", ())
-        if len(responses) != len(images):
-            return moves.Settled(again=everything)
-        errors = [response.get("Error", {}) for response in responses]
-        codes = [error.get("Code") for error in errors]
+        if len(responses) != len(batch.statements):
+            return moves.Settled(done=batch.idle, again=batch.concerned)
+        errors = {position: responses[batch.place[position]].get("Error", {}) for position in batch.concerned}
+        codes = [error.get("Code") for error in errors.values()]
         return moves.Settled(
-            done=codes.count(None),
+            done=batch.idle + codes.count(None),
             changed=codes.count(_CHANGED),
-            again=tuple(i for i, code in enumerate(codes) if code in _PASSING),
+            again=tuple(position for position, error in errors.items() if error.get("Code") in _PASSING),
             failed=Counter(
                 self._why_of_one(error, table)
-                for error in errors
+                for error in errors.values()
                 if error.get("Code") not in (None, _CHANGED) and error["Code"] not in _PASSING
             ),
         )
@@ -219,6 +224,29 @@ class DynamoRecordStates:
     def _read(self, table: str, key: WireItem) -> WireItem:
         item: WireItem = self._client.get().get_item(**moves.read(table, key, self._layout)).get("Item") or {}
         return item
+
+
+class _Statements:
+    """The statements that settle records: one for each item, and none for a record to which there is nothing to write.
+
+    `place` is the number of the statement by the position of an image; of several of one item the last one counts.
+    """
+
+    def __init__(self, table: str, images: Sequence[WireItem], layout: Layout, now_ms: int) -> None:
+        self.statements: list[dict[str, Any]] = []
+        self.place: dict[int, int] = {}
+        places: dict[str, int] = {}
+        for position, image in enumerate(images):
+            if needs_no_settling(image, layout):
+                continue
+            statement = moves.settle(table, image, layout, now_ms=now_ms)
+            place = self.place[position] = places.setdefault(str(keys_of(image, layout.keys)), len(self.statements))
+            if place < len(self.statements):
+                self.statements[place] = statement
+            else:
+                self.statements.append(statement)
+        self.concerned = tuple(self.place)
+        self.idle = len(images) - len(self.concerned)
 
 
 def _is_refused(error: Exception, code: str) -> bool:

@@ -25,6 +25,7 @@ from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
 from dynamodb_outbox.core.record.encode import Origin, encode_record
 from dynamodb_outbox.core.record.guards import encode_guard
 from dynamodb_outbox.core.record.place import guard_keys
+from dynamodb_outbox.core.record.states import WAYS
 from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, ItemTooLarge, TransactionTooLarge
 
 if TYPE_CHECKING:
@@ -235,8 +236,9 @@ def _guard(guard: Guard, fingerprint: str, receipt: Receipt, place: Place, origi
 
 
 def _record_evidence(records: Sequence[Action], layout: Layout) -> Evidence | None:
-    """Return the first record as evidence: published, it stays for `published_for`; until then it stays anyway."""
-    return _evidence("record", records[0], layout.published_for) if records else None
+    """Return the first record as evidence: published, it stays for `published_for`, where it is not deleted then."""
+    kept = layout.published_for if WAYS[layout.settle].stays else timedelta(0)
+    return _evidence("record", records[0], kept) if records else None
 
 
 def _evidence(kind: Literal["record", "guard"], put: Action, keep: timedelta) -> Evidence:

@@ -21,6 +21,7 @@ from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import record_keys
+from dynamodb_outbox.core.record.states import WAYS
 from dynamodb_outbox.errors import ItemTooLarge
 from dynamodb_outbox.layout import PUBLISHED_FOR
 
@@ -75,12 +76,10 @@ def encode_record(
             "M": {"id": {"S": origin.tx}, "index": {"N": str(record.index)}, "count": {"N": str(record.count)}}
         },
         schema.STATE: {"S": schema.PENDING},
-        schema.PENDING_INDEX: {"S": schema.index_shard(record.key, layout.index_shards)},
     }
+    item |= _settling(record, layout)
     if origin.region is not None:
         item[schema.REGION] = {"S": origin.region}
-    if layout.published_for != PUBLISHED_FOR:
-        item[schema.KEEP] = {"N": str(math.ceil(layout.published_for.total_seconds()))}
     if (mark := schema.columns_mark(layout)) is not None:
         item[schema.COLUMNS] = mark
     if len(record.events) == 1:
@@ -89,9 +88,33 @@ def encode_record(
         item[schema.EVENTS] = {"S": f"[{','.join(map(_element, record.events))}]"}
     if compression is not None:
         item = _compressed(item, compression)
-    keys = record_keys(layout, record.key, record.id)
+    keys = record_keys(layout, record.key, record.id) | _expiry(origin, layout)
     marks: dict[str, AttributeValue] = {name: {"S": text} for name, text in layout.marks.items()}
     return {**marks, **keys, **schema.renamed(item, layout)}
+
+
+def _settling(record: RecordDraft, layout: Layout) -> dict[str, AttributeValue]:
+    """Return what tells a relay how the record is settled; and its part of the index, where one does that."""
+    said: dict[str, AttributeValue] = {}
+    way = WAYS[layout.settle]
+    if layout.settle != "expire":
+        said[schema.SETTLE] = {"S": layout.settle}
+    if way.expires and layout.published_for != PUBLISHED_FOR:
+        said[schema.KEEP] = {"N": str(_keep_s(layout))}
+    if way.writes:
+        said[schema.PENDING_INDEX] = {"S": schema.index_shard(record.key, layout.index_shards)}
+    return said
+
+
+def _expiry(origin: Origin, layout: Layout) -> dict[str, AttributeValue]:
+    """Return the TTL of a record that nothing settles; no other has one before it is published."""
+    if WAYS[layout.settle].writes:
+        return {}
+    return {layout.ttl: {"N": str(origin.at_ms // 1000 + _keep_s(layout))}}
+
+
+def _keep_s(layout: Layout) -> int:
+    return math.ceil(layout.published_for.total_seconds())
 
 
 def _compressed(item: dict[str, AttributeValue], encoding: Encoding) -> dict[str, AttributeValue]:

@@ -1,7 +1,8 @@
 """Requests that move a record along an edge of `core.record.states`, as the arguments of DynamoDB calls.
 
 Settling many records is a batch of PartiQL statements, each with its own condition: DynamoDB has no other call that is
-both conditional per item and batched without being a transaction. An UPDATE of PartiQL never creates an item.
+both conditional per item and batched without being a transaction. Neither UPDATE nor DELETE of PartiQL creates an item.
+To delete one that is gone succeeds, so the same call twice does not tell that it was the second; an update does.
 
 Parking writes a record of ours as a whole, whether it is still there or not. A hand-written one is written as a whole
 only when it is gone; one that is there gets our attributes added, for its other columns are its writer's to change. So
@@ -26,14 +27,17 @@ from dynamodb_outbox.core.record.states import (
     PARKED_EVENTS,
     PARKED_REASON,
     PUBLISHED,
+    expected,
     mark_name,
-    moved,
+    move_of,
+    way_of,
 )
 from dynamodb_outbox.layout import PUBLISHED_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.core.record.states import Move
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
@@ -92,8 +96,9 @@ class Parked:
 class Settled:
     """What a settle call came to, by positions in it.
 
-    `done` were made published; `changed` were no longer as expected (settled before, parked, deleted) and are left
-    alone; `again` may succeed when tried again; `failed` will not, for the reasons given (reason -> how many).
+    `done` are settled, by this call or since there is nothing to write; `changed` were no longer as expected (settled
+    before, parked, deleted) and are left alone; `again` may succeed when tried again; `failed` will not, for the
+    reasons given (reason -> how many).
     A reason is logged, and so holds no value of a record.
     """
 
@@ -106,21 +111,34 @@ class Settled:
 def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[str, Any]:
     """Return the statement of BatchExecuteStatement that makes a record published, if it is still as `image` says.
 
-    `now_ms` is wall-clock time, from which the TTL counts. Raises ValueError for an image in a state without that move.
+    `now_ms` is wall-clock time, from which the TTL counts. Raises ValueError for an image in a state without that move,
+    and for one of which `needs_no_settling` says that there is nothing to write.
     """
-    after = moved(image, PUBLISHED, layout)
-    expires_s = now_ms // 1000 + _keep_s(image, layout)
-    state = layout.column(schema.state_name(image))
-    was = image.get(state)
-    key = keys_of(image, layout.keys)
-    statement = (  # of quoted names; each value is a parameter
-        f"UPDATE {_quoted(table)} SET {_quoted(state)}=? SET {_quoted(layout.ttl)}=? "  # noqa: S608 -- as said above
-        f"REMOVE {_quoted(schema.PENDING_INDEX)} "
-        f"WHERE {' AND '.join(f'{_quoted(name)}=?' for name in key)} "
-        f"AND {_quoted(state)}{' IS MISSING' if was is None else '=?'}"
-    )
-    parameters = [after, {"N": str(expires_s)}, *key.values()]
-    return {"Statement": statement, "Parameters": [*parameters, *([] if was is None else [native(was)])]}
+    move, way = move_of(image, PUBLISHED, layout), way_of(image, layout)
+    if not way.writes:
+        raise ValueError("nothing is written to settle this record")
+    condition, values = _where(image, layout)
+    if not way.stays:
+        return {"Statement": f"DELETE FROM {_quoted(table)} {condition}", "Parameters": values}  # noqa: S608 -- as below
+    expires_s = now_ms // 1000 + _keep_s(image, layout) if way.expires else None
+    changes = {expected(image, layout).attribute: move.state}
+    if expires_s is not None:
+        changes[layout.ttl] = {"N": str(expires_s)}
+    sets = " ".join(f"SET {_quoted(name)}=?" for name in changes)
+    leaves = f"REMOVE {_quoted(schema.PENDING_INDEX)}"
+    return {  # of quoted names; each value is a parameter
+        "Statement": f"UPDATE {_quoted(table)} {sets} {leaves} {condition}",
+        "Parameters": [*changes.values(), *values],
+    }
+
+
+def _where(image: WireItem, layout: Layout) -> tuple[str, list[AttributeValue]]:
+    """Return the words of a statement that name an item in the state of `image`, and the values for them."""
+    key, state = keys_of(image, layout.keys), expected(image, layout)
+    named = " AND ".join(f"{_quoted(name)}=?" for name in key)
+    if state.value is None:
+        return f"WHERE {named} AND {_quoted(state.attribute)} IS MISSING", [*key.values()]
+    return f"WHERE {named} AND {_quoted(state.attribute)}=?", [*key.values(), native(state.value)]
 
 
 def _keep_s(image: WireItem, layout: Layout) -> int:
@@ -138,18 +156,17 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
 
     A hand-written one only if it is gone: see `park_there`.
     """
-    moved(image, PARKED, layout)
+    move = move_of(image, PARKED, layout)
     item = {name: native(value) for name, value in image.items() if name != layout.ttl}
-    item |= _marks(image, layout, parking)
-    state = layout.column(schema.state_name(image))
-    was = image.get(state) if schema.SCHEMA in image else None
+    item |= _marks(image, layout, parking, move)
+    state = expected(image, layout)
     request = _put_if_absent(table, item, layout)
-    if was is None:
+    if state.value is None or schema.SCHEMA not in image:
         return request
     return request | {
         "ConditionExpression": "attribute_not_exists(#pk) OR #state = :was",
-        "ExpressionAttributeNames": {"#pk": layout.pk, "#state": state},
-        "ExpressionAttributeValues": {":was": native(was)},
+        "ExpressionAttributeNames": {"#pk": layout.pk, "#state": state.attribute},
+        "ExpressionAttributeValues": {":was": native(state.value)},
     }
 
 
@@ -167,8 +184,7 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 
     Anything but one of the later states counts as pending, and so may be there as the state.
     """
-    moved(found, PARKED, layout)
-    marks = _marks(found, layout, parking)
+    marks = _marks(found, layout, parking, move_of(found, PARKED, layout))
     condition, names, values = _as_found(found, layout)
     return {
         "TableName": table,
@@ -182,11 +198,11 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 
 def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
     """Return the condition that an item is there in the state found, the names and the values of it."""
-    name = layout.column(schema.state_name(found))
-    names = {"#pk": layout.pk, "#state": name}
-    if name not in found:
+    state = expected(found, layout)
+    names = {"#pk": layout.pk, "#state": state.attribute}
+    if state.value is None:
         return "attribute_exists(#pk) AND attribute_not_exists(#state)", names, {}
-    return "attribute_exists(#pk) AND #state = :found", names, {":found": found[name]}
+    return "attribute_exists(#pk) AND #state = :found", names, {":found": state.value}
 
 
 # --- a record to which nothing can be added: core/record/apart.py ---
@@ -246,9 +262,9 @@ def _put_if_absent(table: str, item: Mapping[str, AttributeValue], layout: Layou
     }
 
 
-def _marks(image: WireItem, layout: Layout, parking: Parking) -> WireItem:
+def _marks(image: WireItem, layout: Layout, parking: Parking, move: Move) -> WireItem:
     """Return what parking adds to a record, by the table's names; its own id, key and time stay where it has them."""
-    added = _index_and_reason(image, parking) | {schema.state_name(image): {"S": PARKED}}
+    added = _index_and_reason(image, parking) | {schema.state_name(image): move.state}
     if not schema.value(image, layout, schema.ID):
         added[schema.ID] = {"S": _id(image, layout)}
     if not schema.value(image, layout, schema.KEY):

@@ -39,18 +39,35 @@ absent from the record then, and `id` is the record's own: the id of none of its
     region       S     both     AWS Region of the writer. Optional; absent where the writer does not know it
     state        S     both     `pending` as written. core/record/states.py has the others
     ob_pending   S     both     partition key of the sparse index, whose sort key is `at`: CRC-32 (IEEE) of the UTF-8
-                                bytes of `key` modulo the layout's index_shards, at least two digits: `00` to `15`
-    keep_s       N     both     for how many SECONDS the record is kept once it is published. Optional; absent: 604800,
-                                which is 7 days
+                                bytes of `key` modulo the layout's index_shards, at least two digits: `00` to `15`.
+                                Absent with `ob_settle` = `none`
+    ob_settle    S     both     what becomes of the record once its events are accepted: `expire`, `mark`, `delete` or
+                                `none`, see below. Optional; absent: `expire`
+    keep_s       N     both     for how many SECONDS a record that expires is kept once it is published. Optional;
+                                absent: 604800, which is 7 days
     ob_columns   S     both     where the layout's `columns` give attributes other names, and not there otherwise: the
                                 first 16 hex digits of the SHA-256 (UTF-8) of, for each such name in the order of their
                                 characters, the name, a zero byte, the column, a zero byte. A relay whose layout has
                                 another value stops there: by other names it would publish another event
-    <ttl>        N     -        epoch SECONDS. NEVER on a pending record: one that TTL removed would be lost. The relay
-                                sets it when it settles the record: now and `keep_s`. Its name is the layout's
-                                (`expires_at`)
+    <ttl>        N     -        epoch SECONDS. The relay sets it when it settles a record that expires: now and
+                                `keep_s`. Its name is the layout's (`expires_at`). NEVER on a pending record that the
+                                relay settles: one that TTL removed would be lost to whoever reads the index. With
+                                `ob_settle` = `none` from the start: `at` in seconds, and `keep_s`
 
-Nobody deletes a record earlier. A writer that got no answer looks for the record, to know whether it has committed.
+*Settling.* The record says what its writer counts on, and the relay does that, whatever its own layout says:
+
+    ob_settle    once all events are accepted                       a writer that got no answer finds the record for
+    expire       `published`, the TTL, out of the index             `keep_s` at least
+    mark         `published`, no TTL, out of the index              `published_for` at least: its owner removes it
+    delete       deleted                                            no time that it could count on
+    none         nothing: TTL, and out of the index, from the       `keep_s` from `at`
+                 start
+
+A record that was parked is settled as `expire` where it says `none`. One that says anything else is settled as `mark`:
+nothing that its writer may count on is taken away. In all modes a condition holds the record to the state it was seen
+in, so nothing settles a record that is parked, and nothing writes one that is gone.
+
+But for that nobody deletes a record. A writer that got no answer looks for it, to know whether it has committed.
 
 *Keys.* Names and types are the layout's. One of them *carries* the layout's prefix (`OUTBOX#`) and the id, and so is of
 type S:
@@ -104,8 +121,8 @@ have, or that is NULL or empty text there, is told as if `columns` did not name 
     subject, seq (S), attributes (M of S)    as above. Else none
 
 `state`, `region` and all else that such a record has are its writer's own: they are neither read nor changed, but for
-the TTL, which is taken off when the record is parked and set when it is published. Names that begin with `ob_` are this
-library's.
+the TTL, which is taken off when the record is parked, and set when it is published and the relay's layout has them
+expire: how such records are settled is the relay's to say. Names that begin with `ob_` are this library's.
 
     ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
     ob_parked_at, ob_parked_code, ob_parked_reason, ob_parked_events     what `parked_at` and the others are there

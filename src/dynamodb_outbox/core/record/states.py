@@ -1,6 +1,6 @@
-"""The states of a stored record, as one table.
+"""The states of a stored record, as one table: `MOVES`. Whoever moves a record reads it: settling, parking, repairs.
 
-    pending ------> published    its events were accepted: kept until its TTL, out of the index
+    pending ------> published    its events were accepted: out of the index, kept or not as its way of settling says
        |               ^
        +--> parked ----+         an event of it can never be accepted: kept without a TTL, in its own part of the index
                |
@@ -13,11 +13,14 @@ needs no condition of its own, since the id is part of its keys.
 Parking alone may also find no item, and writes it then: the event exists nowhere else. No other move creates an item,
 so none leaves a ghost of a record that was deleted.
 
+How a record becomes published is said by itself (`ob_settle`), by a hand-written one's relay: `WAYS`. One that is
+deleted is published all the same: whoever finds no item where a record was may not take it for pending.
+
 Attributes that a move leaves behind, by names that the layout's `columns` may change; in a hand-written record with
 `ob_` before those of the state and of parking:
 
     state          S    published, parked or discarded
-    <ttl>          N    epoch seconds, on published records alone
+    <ttl>          N    epoch seconds, on published records that expire; a record that nothing settles has it always
     ob_pending     S    `parked` on parked records; absent on published ones
     parked_at      N    epoch milliseconds
     parked_code    S    what refused the event: the bus's code, or this library's for what was found without asking it
@@ -27,11 +30,14 @@ Attributes that a move leaves behind, by names that the layout's `columns` may c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.schema import PARKED, PENDING, SCHEMA, state_name, value
+from dynamodb_outbox.core.record.schema import PARKED, PENDING, PENDING_INDEX, SCHEMA, SETTLE, state_name, value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
@@ -46,10 +52,17 @@ __all__ = [
     "PARKED_REASON",
     "PENDING",
     "PUBLISHED",
+    "WAYS",
+    "Expected",
+    "Move",
+    "Way",
+    "expected",
     "mark_name",
-    "moved",
+    "move_of",
     "needs_no_parking",
+    "needs_no_settling",
     "state_of",
+    "way_of",
 ]
 
 PUBLISHED = "published"
@@ -57,15 +70,69 @@ DISCARDED = "discarded"
 
 PARKED_AT = "parked_at"
 PARKED_CODE = "parked_code"
-PARKED_REASON = "parked_reason"
 PARKED_EVENTS = "parked_events"
+PARKED_REASON = "parked_reason"
 
 
-MOVES = frozenset(((PENDING, PUBLISHED), (PENDING, PARKED), (PARKED, PUBLISHED), (PARKED, DISCARDED)))
-"""All moves, from one state to another; a pair that is not here is never written."""
+@dataclass(frozen=True)
+class Move:
+    """An edge of the table: from `before` to `after`, on condition of `before`.
+
+    creates    whether the item may be gone: it is written as a whole then. The condition of every other move is that
+               the item is there
+    index      the partition of the sparse index where the record is afterwards; None: it is in none
+    """
+
+    before: str
+    after: str
+    creates: bool = False
+    index: str | None = None
+
+    @property
+    def state(self) -> AttributeValue:
+        """What the attribute of the state becomes."""
+        return {"S": self.after}
+
+
+MOVES: Mapping[tuple[str, str], Move] = {
+    (move.before, move.after): move
+    for move in (
+        Move(PENDING, PUBLISHED),
+        Move(PENDING, PARKED, creates=True, index=PARKED),
+        Move(PARKED, PUBLISHED),
+        Move(PARKED, DISCARDED),
+    )
+}
+"""All moves, by the states before and after; a pair that is not here is never written."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a record is settled: whether a pending one is written at all, stays in the table, and gets a TTL then."""
+
+    writes: bool = True
+    stays: bool = True
+    expires: bool = False
+
+
+WAYS: Mapping[str, Way] = {
+    "expire": Way(expires=True),
+    "mark": Way(),
+    "delete": Way(stays=False),
+    "none": Way(writes=False, expires=True),
+}
+"""All ways, by their names in `Layout(settle=)` and `ob_settle`."""
 
 FINAL_STATES: tuple[AttributeValue, ...] = ({"S": PUBLISHED}, {"S": PARKED}, {"S": DISCARDED})
 """Values of `state` of a record that no relay publishes from the stream."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The condition of a move: the attribute of the state, by the table's name, and its value; None: it has none."""
+
+    attribute: str
+    value: AttributeValue | None
 
 
 def mark_name(item: WireItem, name: str) -> str:
@@ -79,12 +146,37 @@ def state_of(item: WireItem, layout: Layout) -> str:
     return str(found["S"]) if found in FINAL_STATES else PENDING
 
 
-def moved(item: WireItem, state: str, layout: Layout) -> AttributeValue:
-    """Return what `state` becomes by a move of `item`. Raises ValueError for a move that there is not."""
+def move_of(item: WireItem, after: str, layout: Layout) -> Move:
+    """Return the move of an item, as it was seen, to a state. Raises ValueError for a move that there is not."""
     before = state_of(item, layout)
-    if (before, state) not in MOVES:
-        raise ValueError(f"no record moves from {before} to {state}")
-    return {"S": state}
+    if (before, after) not in MOVES:
+        raise ValueError(f"no record moves from {before} to {after}")
+    return MOVES[before, after]
+
+
+def expected(item: WireItem, layout: Layout) -> Expected:
+    """Return what a move of an item demands of the stored one: the state that was seen, whatever counted as pending."""
+    attribute = layout.column(state_name(item))
+    return Expected(attribute, item.get(attribute))
+
+
+def way_of(item: WireItem, layout: Layout) -> Way:
+    """Return how a record is settled: as it says itself; a hand-written one as the layout, its relay's, has it.
+
+    One of ours that says something unknown is marked, for that takes nothing away. One that nothing settles, and that
+    is parked, or in the index for another reason, has to leave it all the same: it expires.
+    """
+    if SCHEMA in item:
+        said = item.get(SETTLE)
+        way = WAYS["expire"] if said is None else WAYS.get(str(said.get("S")), WAYS["mark"])
+    else:
+        way = WAYS[layout.settle]
+    return way if way.writes or PENDING_INDEX not in item else WAYS["expire"]
+
+
+def needs_no_settling(item: WireItem, layout: Layout) -> bool:
+    """Whether there is nothing to write once the events of a pending record were accepted."""
+    return not way_of(item, layout).writes
 
 
 def needs_no_parking(item: WireItem, events: frozenset[str] | None, layout: Layout) -> bool:
