@@ -220,7 +220,7 @@ def test_results_are_read_entry_by_entry() -> None:
     assert publish(answer, 4) == Answered(
         (
             None,
-            Fault(Kind.TRANSIENT, "ThrottlingException", "slow"),
+            Fault(Kind.TRANSIENT, "ThrottlingException", "slow", throttled=True),
             Fault(Kind.CONTENT, "MalformedDetail"),
             Fault(Kind.TRANSIENT, "SomethingNew"),
         )

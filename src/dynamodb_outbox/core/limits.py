@@ -1,7 +1,7 @@
 """AWS's numbers, as data, each with its source. Nothing else in the code states one of them.
 
 Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, LDG
-Lambda developer guide, S3G S3 user guide. What is "ours" leaves room below a number of AWS's.
+Lambda developer guide, S3G S3 user guide, SNSG SNS developer guide. What is "ours" leaves room below a number of AWS's.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ __all__ = [
     "ITEM_HEADROOM_BYTES",
     "ITERATOR_MS",
     "LEAST_RECORD_AGE_S",
+    "MESSAGE_ATTRIBUTES",
+    "MESSAGE_GROUP_LENGTH",
     "NESTING_LEVELS",
     "NUMBER_DIGITS",
     "NUMBER_LARGEST_EXPONENT",
     "NUMBER_SMALLEST_EXPONENT",
     "PARALLELIZATION",
     "PARTITION_KEY_BYTES",
+    "QUEUE_NAME_LENGTH",
     "RECEIVE_MESSAGES",
     "RECORD_AGE_S",
     "RETRY_ATTEMPTS",
@@ -53,12 +56,15 @@ __all__ = [
     "SDK_LEGACY_ATTEMPTS",
     "SDK_LEGACY_ATTEMPTS_OF",
     "SDK_TIMEOUT_S",
+    "SNS",
     "SORT_KEY_BYTES",
+    "SQS",
     "STREAM_PAGE_RECORDS",
     "STREAM_POLL_MS",
     "STREAM_RETENTION_MS",
     "TOKEN_LENGTH",
     "TOKEN_LIFE_MS",
+    "TOPIC_NAME_LENGTH",
     "TRANSACTION_ACTIONS",
     "TRANSACTION_BYTES",
     "TTL_OLDEST_S",
@@ -128,7 +134,8 @@ INT64_MAX = (1 << 63) - 1  # [EBG]
 class SinkLimits:
     """What one publish request takes: `entries`, `request_bytes` together, and `entry_bytes` for a single entry.
 
-    The bytes of an entry are `entry_overhead_bytes` and those of the UTF-8 of its `counted` members.
+    The bytes of an entry are `entry_overhead_bytes` and those of the UTF-8 of its `counted` members (of message
+    attributes: their names, types and values).
     """
 
     entries: int
@@ -146,6 +153,31 @@ EVENTBRIDGE = SinkLimits(
     counted=("Source", "DetailType", "Detail", "Resources"),
 )
 """PutEvents: 1 to 10 entries, the sum of entry sizes below 1 MB [BC, EBG]; 256 KB in some Regions: a sink's setting."""
+
+# --- SNS and SQS ------------------------------------------------------------------------------------------------------
+
+MESSAGE_ATTRIBUTES = 10  # [SNSG] of one message; with raw delivery one that has more is accepted, and then dropped
+MESSAGE_GROUP_LENGTH = 128  # [BC] characters of MessageGroupId and of MessageDeduplicationId
+QUEUE_NAME_LENGTH = 80  # [BC] CreateQueue
+TOPIC_NAME_LENGTH = 256  # [BC] CreateTopic
+
+SNS = SinkLimits(
+    entries=10,
+    request_bytes=256 * 1024,
+    entry_bytes=256 * 1024,
+    counted=("Message", "MessageAttributes"),
+)
+"""PublishBatch: bodies and attributes of 10 messages together [BC]; up to 1 MiB where the topic's MaximumMessageSize
+says so: a sink's setting."""
+
+SQS = SinkLimits(
+    entries=10,
+    request_bytes=1024 * 1024,
+    entry_bytes=1024 * 1024,
+    counted=("MessageBody", "MessageAttributes"),
+)
+"""SendMessageBatch: bodies and attributes of 10 messages together [BC]; less where the queue's MaximumMessageSize says
+so: a sink's setting."""
 
 # --- the SDK ----------------------------------------------------------------------------------------------------------
 

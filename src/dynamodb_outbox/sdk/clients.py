@@ -26,18 +26,20 @@ class OwnClient:
 
     Our own is made on first use, once for all threads, from a session of its own: boto3's default session is not safe
     to make clients from in threads. It finds credentials and Region as any boto3 client does; where that finds no
-    Region it takes AWS_REGION, which Lambda and the other SDKs know and boto3 does not.
+    Region it takes AWS_REGION, which Lambda and the other SDKs know and boto3 does not. `region` goes before all of
+    these: what the client is for may be in one Region alone.
 
     Raises ConfigurationError when `given` is no client, or that of another service. What cannot be told of a stand-in
     (a tracer's, a test's) is not asked for.
     """
 
-    def __init__(self, service: str, config: Config, given: Any = None) -> None:
+    def __init__(self, service: str, config: Config, given: Any = None, *, region: str | None = None) -> None:
         if given is not None:
             _check_service(given, service)
         self._service = service
         self._config = config if given is None else given.meta.config
         self._client = given
+        self._region = region
         self._making = threading.Lock()
 
     @property
@@ -67,7 +69,7 @@ class OwnClient:
     def _made(self) -> Any:
         try:
             session = boto3.session.Session()
-            region = session.region_name or os.environ.get("AWS_REGION") or None
+            region = self._region or session.region_name or os.environ.get("AWS_REGION") or None
             return session.client(self._service, region_name=region, config=self._config)
         except NoRegionError:
             raise ConfigurationError("no AWS Region is configured: set AWS_REGION, or pass client=.") from None

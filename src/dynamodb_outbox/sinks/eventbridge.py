@@ -12,15 +12,12 @@ consistent with itself.
 
 from __future__ import annotations
 
-import math
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from botocore.config import Config
-
 from dynamodb_outbox.arguments import shown, text
-from dynamodb_outbox.core.codec.envelope import ENVELOPES, cloudevent, raw, source_fault
+from dynamodb_outbox.core.codec.envelope import cloudevent, raw, source_fault
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
 from dynamodb_outbox.core.limits import (
     EVENT_BUS_NAME,
@@ -30,11 +27,24 @@ from dynamodb_outbox.core.limits import (
     EVENTBRIDGE,
     SinkLimits,
 )
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, InvalidEvent
+from dynamodb_outbox.core.relay.outcome import (
+    Answered,
+    Fault,
+    Kind,
+    Outcome,
+    Prepared,
+    Presence,
+    RequestFailed,
+    Verified,
+)
+from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient
 from dynamodb_outbox.sdk.errors import TRANSPORT
-from dynamodb_outbox.sinks.failures import classify
+from dynamodb_outbox.sinks.arns import arn_of
+from dynamodb_outbox.sinks.content import Refused, published_text
+from dynamodb_outbox.sinks.failures import Codes, classify
+from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config, refusal
+from dynamodb_outbox.sinks.presence import verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +68,9 @@ ENTRY_CODES: Mapping[str, Kind] = MappingProxyType(
         "NotAuthorizedForSourceException": Kind.TARGET,
     }
 )
-"""Codes of single entries. One that is not here is taken for transient: it is held, and never parked."""
+"""Codes of single entries, and of requests of which no entry is valid."""
+
+_CODES = Codes(ENTRY_CODES, missing=frozenset(("ResourceNotFoundException",)))
 
 _BUS = re.compile(EVENT_BUS_NAME, re.ASCII)
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
@@ -90,27 +102,24 @@ class EventBridge:
         timeout_s: float = 2.5,
         limits: SinkLimits = EVENTBRIDGE,
     ) -> None:
-        if not _BUS.fullmatch(text(bus, _refusal("bus"))):
+        if not _BUS.fullmatch(text(bus, refusal("EventBridge", "bus"))):
             raise ConfigurationError(f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus.")
-        if envelope not in ENVELOPES if isinstance(envelope, str) else not callable(envelope):
-            raise ConfigurationError(
-                f"EventBridge(envelope={shown(envelope)}): one of {sorted(ENVELOPES)}, or a function from Event "
-                "to text."
-            )
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
-            raise ConfigurationError(f"EventBridge(timeout_s={shown(timeout_s)}): a number of seconds, more than 0.")
-        if resources is not None and not callable(resources):
-            raise ConfigurationError(f"EventBridge(resources={shown(resources)}): a function from Event to texts.")
-        if not isinstance(limits, SinkLimits):
-            raise ConfigurationError(f"EventBridge(limits={shown(limits)}): SinkLimits are needed.")
+        config = own_config("EventBridge", timeout_s)
+        function_of("EventBridge", "resources", resources, "texts")
         self.bus = bus
-        self.limits = limits
-        self._envelope = ENVELOPES[envelope] if isinstance(envelope, str) else envelope
+        self.limits = limits_of("EventBridge", limits)
+        self._envelope = envelope_of("EventBridge", envelope)
         self._resources = resources
-        self._client = OwnClient("events", _own_config(timeout_s), client)
+        self._arn = arn_of(bus)
+        self._client = OwnClient("events", config, client, region=self._arn.region if self._arn else None)
 
     def __repr__(self) -> str:
         return f"EventBridge({self.bus!r})"
+
+    @property
+    def name(self) -> str:
+        """The bus as given: its name or ARN."""
+        return self.bus
 
     @property
     def request_ms(self) -> int:
@@ -121,21 +130,43 @@ class EventBridge:
         """Turn an event into an entry of PutEvents, or say why the bus could never accept it. Sends nothing."""
         try:
             return self._prepared(event)
-        except _Refused as refused:
-            return Fault(Kind.CONTENT, refused.code, refused.reason)
+        except Refused as refused:
+            return refused.fault
 
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one PutEvents request and report on each."""
         try:
             answer = self._client.get().put_events(Entries=list(entries))
         except (*TRANSPORT, ConfigurationError) as error:
-            return RequestFailed(classify(error))
+            return RequestFailed(classify(error, _CODES))
         results = tuple(map(_result, answer.get("Entries", ())))
         refused = sum(fault is not None for fault in results)
         if answer.get("FailedEntryCount", refused) != refused:
             said = f"FailedEntryCount is {answer['FailedEntryCount']}, and {refused} results say so"
             return RequestFailed(Fault(Kind.UNKNOWN, "InconsistentAnswer", said))
         return Answered(results)
+
+    def verify(self) -> Verified:
+        """Ask EventBridge (DescribeEventBus) whether the bus is there; raises nothing. Takes two requests at most.
+
+        The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
+        PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
+        """
+        there = verified(lambda: self._client.get().describe_event_bus(Name=self.bus).get("Arn"), _CODES)
+        if there.presence is not Presence.MISSING or self._arn is None:
+            return there
+        own = self._own_account()
+        if own == self._arn.account:
+            return there
+        why = "whose account this is, cannot be told" if own is None else f"asked as account {own}, not the bus's own"
+        return Verified(Presence.UNSURE, f"{there.reason} ({why})")
+
+    def _own_account(self) -> str | None:
+        try:
+            default = arn_of(str(self._client.get().describe_event_bus(Name="default").get("Arn")))
+        except (*TRANSPORT, ConfigurationError):
+            return None  # it stays untold, which is said in place of "missing"
+        return default.account if default else None
 
     def _prepared(self, event: Event) -> Prepared:
         _check_names(event)
@@ -145,9 +176,9 @@ class EventBridge:
             content = detail.encode("utf-8")
             size = EVENT_TIME_BYTES + len(content) + sum(map(_utf8_length, (event.source, event.type, *resources)))
         except UnicodeEncodeError:
-            raise _Refused("NotUtf8", "a text of the event has no form in UTF-8") from None
+            raise Refused("NotUtf8", "a text of the event has no form in UTF-8") from None
         if size > self.limits.entry_bytes:
-            raise _Refused("EntryTooLarge", f"{size:,} bytes, of which the bus takes {self.limits.entry_bytes:,}")
+            raise Refused("EntryTooLarge", f"{size:,} bytes, of which the bus takes {self.limits.entry_bytes:,}")
         _check_detail(detail, content)
         entry = {
             "EventBusName": self.bus,
@@ -159,17 +190,11 @@ class EventBridge:
         return Prepared(entry | {"Resources": resources} if resources else entry, size)
 
     def _detail(self, event: Event) -> str:
-        try:
-            detail = self._envelope(event)
-        except InvalidEvent as error:
-            raise _Refused("EnvelopeFailed", str(error)) from None
-        except Exception as error:  # noqa: BLE001 -- a user's function: what it raises is a fault of this event
-            raise _Refused("EnvelopeFailed", f"the envelope function raised {type(error).__name__}") from None
-        if self._envelope is not cloudevent:
-            if not isinstance(detail, str):
-                raise _Refused("EnvelopeFailed", f"the envelope function returned {type(detail).__name__}, not str")
-            if not detail.lstrip(" \t\r\n").startswith("{") or (self._envelope is not raw and not is_json(detail)):
-                raise _Refused("DetailNotAnObject", "Detail must be a JSON object")
+        detail = published_text(self._envelope, event)
+        if self._envelope is cloudevent:
+            return detail
+        if not detail.lstrip(" \t\r\n").startswith("{") or (self._envelope is not raw and not is_json(detail)):
+            raise Refused("DetailNotAnObject", "Detail must be a JSON object")
         return detail
 
     def _resources_of(self, event: Event) -> list[str]:
@@ -178,41 +203,17 @@ class EventBridge:
         try:
             resources = list(self._resources(event))
         except Exception as error:  # noqa: BLE001 -- as above
-            raise _Refused("ResourcesFailed", f"the resources function raised {type(error).__name__}") from None
+            raise Refused("ResourcesFailed", f"the resources function raised {type(error).__name__}") from None
         if not all(isinstance(resource, str) for resource in resources):
-            raise _Refused("ResourcesFailed", "the resources function returned something that is not text")
+            raise Refused("ResourcesFailed", "the resources function returned something that is not text")
         return resources
-
-
-def _refusal(what: str) -> Callable[[str], ConfigurationError]:
-    return lambda reason: ConfigurationError(f"EventBridge: {what} {reason}")
-
-
-def _own_config(timeout_s: float) -> Config:
-    connect_s = min(1.0, timeout_s / 3)
-    return Config(
-        connect_timeout=connect_s,
-        read_timeout=timeout_s - connect_s,
-        retries={"mode": "standard", "total_max_attempts": 1},
-        max_pool_connections=64,
-        tcp_keepalive=True,
-    )
-
-
-class _Refused(Exception):
-    """The bus could never accept the event; caught where `prepare` began."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        self.code = code
-        self.reason = reason
-        super().__init__(code)
 
 
 def _check_names(event: Event) -> None:
     if (fault := source_fault(event.source)) is not None:
-        raise _Refused("SourceNotAllowed", fault)
+        raise Refused("SourceNotAllowed", fault)
     if not 0 < len(event.type) <= EVENT_TYPE_LENGTH:
-        raise _Refused("TypeTooLong", f"1 to {EVENT_TYPE_LENGTH} characters, not {len(event.type)}")
+        raise Refused("TypeTooLong", f"1 to {EVENT_TYPE_LENGTH} characters, not {len(event.type)}")
 
 
 def _check_detail(detail: str, content: bytes) -> None:
@@ -224,18 +225,18 @@ def _check_detail(detail: str, content: bytes) -> None:
     try:
         shape = examine(detail)
     except JsonFault as fault:
-        raise _Refused("DetailNotJson", str(fault)) from None
+        raise Refused("DetailNotJson", str(fault)) from None
     if shape.depth > EVENT_DETAIL_LEVELS:
-        raise _Refused("NestedTooDeeply", f"{shape.depth:,} levels, of which the bus takes {EVENT_DETAIL_LEVELS:,}")
+        raise Refused("NestedTooDeeply", f"{shape.depth:,} levels, of which the bus takes {EVENT_DETAIL_LEVELS:,}")
     if shape.wide_integer_at is not None:
         where = f"at character {shape.wide_integer_at:,} of Detail"
-        raise _Refused("IntegerTooWide", f"an integer {where} does not fit 64 bits; publish it as text")
+        raise Refused("IntegerTooWide", f"an integer {where} does not fit 64 bits; publish it as text")
 
 
 def _result(result: Mapping[str, Any]) -> Fault | None:
     code = result.get("ErrorCode")
     if code:
-        return Fault(ENTRY_CODES.get(code, Kind.TRANSIENT), str(code), str(result.get("ErrorMessage", "")))
+        return _CODES.of_entry(str(code), str(result.get("ErrorMessage", "")))
     if not result.get("EventId"):
         return Fault(Kind.UNKNOWN, "NoResult", "the entry's result has neither an EventId nor an ErrorCode")
     return None

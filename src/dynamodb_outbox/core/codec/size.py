@@ -9,17 +9,21 @@ The rules are data: what each type costs is a table below, what a bus counts of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import CONTAINER_BYTES, ELEMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.values import AttributeValue, WireItem
 
-__all__ = ["entry_bytes", "item_bytes", "text_bytes", "value_bytes"]
+__all__ = ["Member", "entry_bytes", "item_bytes", "text_bytes", "value_bytes"]
+
+Member = str | Sequence[str] | Mapping[str, Mapping[str, str]]
+"""A part of an entry that counts: text, a list of text, or message attributes by name."""
 
 
 def item_bytes(item: WireItem) -> int:
@@ -40,13 +44,21 @@ def value_bytes(value: AttributeValue) -> int:
     return _SIZES[kind](content)
 
 
-def entry_bytes(entry: Mapping[str, str | Sequence[str]], limits: SinkLimits) -> int:
-    """Return the size of an entry of a publish request, in bytes, as its bus counts it; members are text or lists."""
-    size = limits.entry_overhead_bytes
-    for name in limits.counted:
-        member = entry.get(name, "")
-        size += text_bytes(member) if isinstance(member, str) else sum(map(text_bytes, member))
-    return size
+def entry_bytes(entry: Mapping[str, Member], limits: SinkLimits) -> int:
+    """Return the size of an entry of a publish request, in bytes, as its bus counts it.
+
+    Of message attributes the names, the types and the values count.
+    """
+    return limits.entry_overhead_bytes + sum(_member_bytes(entry[name]) for name in limits.counted if name in entry)
+
+
+def _member_bytes(member: Member) -> int:
+    if isinstance(member, str):
+        return text_bytes(member)
+    inner = sum(map(text_bytes, member))
+    if isinstance(member, Mapping):
+        inner += sum(text_bytes(part) for value in member.values() for part in value.values())
+    return inner
 
 
 def text_bytes(text: str) -> int:

@@ -1,0 +1,38 @@
+"""A sink from an ARN: what a function that is configured by text alone goes by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.arguments import shown, text
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.sinks.arns import arn_of
+from dynamodb_outbox.sinks.eventbridge import EventBridge
+from dynamodb_outbox.sinks.options import refusal
+from dynamodb_outbox.sinks.sns import Sns
+from dynamodb_outbox.sinks.sqs import Sqs
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.core.codec.envelope import Envelope
+
+__all__ = ["sink_from_arn"]
+
+_KNOWN = "the ARN of an EventBridge event bus (events, event-bus/<name>), an SNS topic (sns) or an SQS queue (sqs)"
+
+
+def sink_from_arn(arn: str, *, client: Any = None, envelope: str | Envelope = "cloudevents") -> EventBridge | Sns | Sqs:
+    """Return the sink for the event bus, topic or queue with this ARN; a name ending in `.fifo` makes it FIFO.
+
+    `client` is a boto3 client of the ARN's service. Raises ConfigurationError for an ARN of anything else, which says
+    what is known, and for what the sink's own constructor refuses.
+    """
+    found = arn_of(text(arn, refusal("sink_from_arn", "arn")))
+    if found is None:
+        raise ConfigurationError(f"sink_from_arn({shown(arn)}): no ARN. It takes {_KNOWN}.")
+    if found.service == "events" and found.resource.startswith("event-bus/"):
+        return EventBridge(arn, client=client, envelope=envelope)
+    if found.service == "sns":
+        return Sns(arn, client=client, envelope=envelope)
+    if found.service == "sqs":
+        return Sqs(arn, client=client, envelope=envelope)
+    raise ConfigurationError(f"sink_from_arn({shown(arn)}): no sink for {found.service!r} here. It takes {_KNOWN}.")
