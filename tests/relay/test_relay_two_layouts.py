@@ -99,8 +99,7 @@ def test_a_relay_from_the_start_of_the_stream_passes_what_was_published_before(
     shop = Shop(engine, *pair)
     shop.write(0)
     shop.readers[0].read(shop.stream)
-    if gone:
-        (item,) = shop.items()
+    for item in shop.items() if gone else ():
         shop.client.delete_item(TableName="shop", Key={name: item[name] for name in ("pk", "sk")})
     new = shop.write(1)
     shop.readers[1].read(shop.stream)
@@ -115,8 +114,7 @@ def test_a_relay_holds_at_what_nothing_settles(engine: Account, gone: bool) -> N
     shop.write(0)
     shop.readers[0].read(shop.stream)
     assert shop.readers[0].done == 1
-    if gone:
-        (item,) = shop.items()
+    for item in shop.items() if gone else ():
         shop.client.delete_item(TableName="shop", Key={name: item[name] for name in ("pk", "sk")})
     shop.readers[1].read(shop.stream)
     assert shop.readers[1].done == 0
