@@ -214,6 +214,14 @@ class SettleBeforePublish(HandWritten):
         self.publish(self.image(record), context)
 
 
+class SettlingInItsOwnWay(HandWritten):
+    """Lets every record expire, whatever its writer counts on."""
+
+    def settle(self, image: Any) -> None:
+        """Settle it as one that says nothing."""
+        super().settle({name: value for name, value in image.items() if name != "ob_settle"})
+
+
 class RaisingOnPartialFailure(HandWritten):
     """Raises when a part of the batch failed."""
 
@@ -467,6 +475,11 @@ def made(kind: type[HandWritten]) -> Callable[[FunctionWorld], Handler]:
     return lambda world: kind(world).handler
 
 
+def poison_not_parked(world: FunctionWorld) -> Handler:
+    """Return a handler of `PoisonNotParked`; it has a name, by which a command finds it."""
+    return PoisonNotParked(world).handler
+
+
 WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "eventID as identifier": (made(EventIdAsIdentifier), "answers_name_the_batch"),
     "failed entries ignored": (made(FailedEntriesIgnored), "nothing_is_lost"),
@@ -474,6 +487,7 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "highest number": (made(HighestNumber), "checkpoint_follows_done"),
     "text comparison of sequence numbers": (made(TextComparison), "checkpoint_follows_done"),
     "settle before publish": (made(SettleBeforePublish), "settled_after_accepted"),
+    "settles in its own way": (made(SettlingInItsOwnWay), "settled_as_it_says"),
     "raising on partial failure": (made(RaisingOnPartialFailure), "answers_after_partial_failure"),
     "MODIFY not filtered": (made(ModifyNotFiltered), "published_from_inserts"),
     "TTL REMOVE not filtered": (made(RemoveNotFiltered), "published_from_inserts"),

@@ -18,8 +18,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, stands_for
-from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
+from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
 from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
@@ -61,7 +61,7 @@ _FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoRecordStates:
-    """Settle and park, for records of `layout`.
+    """Settle, park and find, for records of `layout`.
 
     `client` is a boto3 client of "dynamodb"; made on first use when none is given: two attempts a request, each within
     `timeout_s` seconds. Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
@@ -124,6 +124,13 @@ class DynamoRecordStates:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
             return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+
+    def find(self, table: str, key: WireItem) -> Found:
+        """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
+        try:
+            return Found(self._read(table, key))
+        except _FAILS as error:
+            return Found({}, self._why(error, table))
 
     def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
@@ -227,12 +234,13 @@ class _Statements:
     def __init__(self, table: str, images: Sequence[WireItem], layout: Layout, now_ms: int) -> None:
         self.statements: list[dict[str, Any]] = []
         self.place: dict[int, int] = {}
-        places: dict[str, int] = {}
+        places: dict[tuple[Any, ...], int] = {}
         for position, image in enumerate(images):
             if needs_no_settling(image, layout):
                 continue
             statement = moves.settle(table, image, layout, now_ms=now_ms)
-            place = self.place[position] = places.setdefault(str(keys_of(image, layout.keys)), len(self.statements))
+            key = tuple(next(iter(image[name].values())) for name in layout.keys.types)
+            place = self.place[position] = places.setdefault(key, len(self.statements))
             if place < len(self.statements):
                 self.statements[place] = statement
             else:

@@ -119,38 +119,30 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     if not way.writes:
         raise ValueError("nothing is written to settle this record")
     key, state = keys_of(image, layout.keys), expected(image, layout)
-    was = [] if state.value is None else [native(state.value)]
-    where = (tuple(key), state.attribute, bool(was))
+    where = _where(tuple(key), state.attribute, missing=state.value is None)
+    values = [*key.values()] if state.value is None else [*key.values(), native(state.value)]
     if not way.stays:
-        return {"Statement": _delete(table, *where), "Parameters": [*key.values(), *was]}
+        return {"Statement": f"DELETE FROM {_quoted(table)} {where}", "Parameters": values}  # noqa: S608 -- see `_where`
     changes = {state.attribute: move.state}
     if way.expires:
         changes[layout.ttl] = {"N": str(now_ms // 1000 + _keep_s(image, layout))}
     return {
-        "Statement": _update(table, tuple(changes), *where),
-        "Parameters": [*changes.values(), *key.values(), *was],
+        "Statement": f"UPDATE {_quoted(table)} {_sets(tuple(changes))} {where}",
+        "Parameters": [*changes.values(), *values],
     }
 
 
-# The texts are of quoted names alone, and the same for all records of a kind: each value is a parameter.
+@lru_cache(maxsize=64)
+def _sets(names: tuple[str, ...]) -> str:
+    """Return the words of a statement that set attributes, and take the item out of the index."""
+    return f"{' '.join(f'SET {_quoted(name)}=?' for name in names)} REMOVE {_quoted(schema.PENDING_INDEX)}"
 
 
 @lru_cache(maxsize=64)
-def _update(table: str, names: tuple[str, ...], key: tuple[str, ...], state: str, has_state: bool) -> str:
-    sets = " ".join(f"SET {_quoted(name)}=?" for name in names)
-    leaves = f"REMOVE {_quoted(schema.PENDING_INDEX)}"
-    return f"UPDATE {_quoted(table)} {sets} {leaves} {_where(key, state, has_state)}"
-
-
-@lru_cache(maxsize=64)
-def _delete(table: str, key: tuple[str, ...], state: str, has_state: bool) -> str:
-    return f"DELETE FROM {_quoted(table)} {_where(key, state, has_state)}"  # noqa: S608 -- as said above
-
-
-def _where(key: tuple[str, ...], state: str, has_state: bool) -> str:
-    """Return the words that name an item by its key, in the state that was seen."""
+def _where(key: tuple[str, ...], state: str, *, missing: bool) -> str:
+    """Return the words of a statement for an item in a state: quoted names alone, for each value is a parameter."""
     named = " AND ".join(f"{_quoted(name)}=?" for name in key)
-    return f"WHERE {named} AND {_quoted(state)}{'=?' if has_state else ' IS MISSING'}"
+    return f"WHERE {named} AND {_quoted(state)}{' IS MISSING' if missing else '=?'}"
 
 
 def _keep_s(image: WireItem, layout: Layout) -> int:

@@ -15,7 +15,8 @@ from botocore.config import Config
 
 from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENT_TIME_BYTES, EVENT_TYPE_LENGTH, EVENTBRIDGE
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Vanished
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed
+from dynamodb_outbox.testing.simulation.history import POISON
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
 
-__all__ = ["EVENTS_CONFIG", "POISON", "Bus", "EventsClient"]
-
-POISON = "poison"
-"""The member of an event's data that makes it unacceptable, when it is true."""
+__all__ = ["EVENTS_CONFIG", "Bus", "EventsClient"]
 
 EVENTS_CONFIG = Config(connect_timeout=0.8, read_timeout=1.7, retries={"mode": "standard", "total_max_attempts": 1})
 _OPERATION = "PutEvents"
@@ -92,12 +90,12 @@ class Bus:
             self._note(Rejected, invocation, entry.event_id, code)
             return {"ErrorCode": code, "ErrorMessage": "refused by the simulated bus"}
         self._events += 1
-        if since_ms is not None:
-            now_ms = self._network.kernel.now_ms
-            gone = Vanished(now_ms, self.destination, invocation, entry.event_id, sent_ms, since_ms)
-            self._network.ledger.note(gone)
-        elif entry.bus == self.name:
+        if entry.bus == self.name and since_ms is None:
             self._note(Accepted, invocation, entry.event_id, entry.text)
+        else:
+            now_ms = self._network.kernel.now_ms
+            gone = Swallowed(now_ms, self.destination, invocation, entry.event_id, entry.bus, sent_ms, since_ms)
+            self._network.ledger.note(gone)
         return {"EventId": f"{self.destination}-{self._events}"}
 
     def _note(self, fact: type[Accepted | Rejected], invocation: int, event_id: str, said: str) -> None:

@@ -31,11 +31,12 @@ __all__ = [
     "Raised",
     "RecordKey",
     "Rejected",
+    "Said",
     "Sent",
     "Started",
+    "Swallowed",
     "Told",
     "Trimmed",
-    "Vanished",
     "Written",
 ]
 
@@ -161,17 +162,6 @@ class Accepted(Fact):
 
 
 @dataclass(frozen=True)
-class Vanished(Fact):
-    """A bus that is gone since `since_ms` answered that it accepted an event; the request was sent at `sent_ms`."""
-
-    destination: str
-    invocation: int
-    event_id: str
-    sent_ms: int
-    since_ms: int
-
-
-@dataclass(frozen=True)
 class Rejected(Fact):
     """The bus of a destination refused an event, in its answer, with a code."""
 
@@ -182,13 +172,32 @@ class Rejected(Fact):
 
 
 @dataclass(frozen=True)
+class Swallowed(Fact):
+    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`.
+
+    The request was sent at `sent_ms`; `since_ms` is when the bus vanished, None where it never was.
+    """
+
+    destination: str
+    invocation: int
+    event_id: str
+    bus: str
+    sent_ms: int = 0
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True)
 class Moved(Fact):
-    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks."""
+    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks.
+
+    `gone`: it was deleted, which publishes it.
+    """
 
     record: RecordKey
     state: str
     invocation: int
     events: frozenset[str] | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,10 +212,21 @@ class Answered(Fact):
 
 @dataclass(frozen=True)
 class Raised(Fact):
-    """A function raised an error."""
+    """A function raised an error: its class and text, and where in its code it came from."""
 
     invocation: int
     error: str
+
+
+@dataclass(frozen=True)
+class Said(Fact):
+    """A process of `owner` printed or logged a line: `how` is "prints" or "logs"."""
+
+    process: str
+    owner: str
+    invocation: int
+    how: str
+    text: str
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from dynamodb_outbox.testing.simulation.facts import (
     Invoked,
     Moved,
     Rejected,
+    Sent,
     Started,
+    Swallowed,
     Trimmed,
-    Vanished,
     Written,
 )
 
@@ -34,13 +35,15 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
 
-__all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
+__all__ = ["POISON", "Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
 
 UNNOTICED_MS = 60_000
 """For how long a bus may be gone without anybody noticing: a relay asks for it once a minute."""
+POISON = "poison"
+"""The member of an event's data that makes it unacceptable, when it is true."""
 
 Mark = tuple[str, int]
 """What the data of an event say of it: the change, and which of its events it is."""
@@ -58,6 +61,7 @@ class Terms:
     ordered_records P4 holds within a record
     parks_keys      the relay was asked to park what follows a parked event in its key
     parked_keys     nothing that follows a parked event in its key is accepted
+    settle          how records say that they are settled
     """
 
     destinations: tuple[str, ...] = ("orders",)
@@ -65,6 +69,7 @@ class Terms:
     ordered_records: bool = True
     parks_keys: bool = False
     parked_keys: bool = False
+    settle: str = "expire"
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ class Born:
     position: int
     at_ms: int
     mark: Mark | None = None
+    poison: bool = False
+    """Whether its data make it one that a bus does not accept, unless it takes everything."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,8 @@ class History:
     """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    senders: dict[int, str] = field(default_factory=dict)
+    """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """What `done_at` found; it is asked for again and again."""
 
@@ -192,8 +201,10 @@ def _committed(found: History, index: int, fact: Committed) -> None:
         for position, event in enumerate(events):
             key = event.key or record[0]
             of_key = found.keys.setdefault(key, [])
-            name, mark = f"{key}.{len(of_key) + 1}", mark_of(json.loads(event.payload))
-            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark)
+            data = json.loads(event.payload)
+            poison = isinstance(data, dict) and data.get(POISON) is True
+            name = f"{key}.{len(of_key) + 1}"
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark_of(data), poison)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
@@ -203,8 +214,8 @@ def _accepted(found: History, index: int, fact: Accepted) -> None:
     found.accepted.setdefault((fact.destination, fact.event_id), index)
 
 
-def _vanished(found: History, index: int, fact: Vanished) -> None:
-    if fact.sent_ms < fact.since_ms + UNNOTICED_MS:
+def _swallowed(found: History, index: int, fact: Swallowed) -> None:
+    if fact.since_ms is not None and fact.sent_ms < fact.since_ms + UNNOTICED_MS:
         found.gone.setdefault((fact.destination, fact.event_id), index)
 
 
@@ -219,6 +230,10 @@ def _moved(found: History, index: int, fact: Moved) -> None:
         for one in found.records.get(fact.record, ()):
             if fact.events is None or str(one.position) in fact.events:
                 found.parks.setdefault(one.event_id, Park(index, None if invoked is None else invoked.destination, one))
+
+
+def _sent(found: History, _: int, fact: Sent) -> None:
+    found.senders[fact.call] = fact.process
 
 
 def _written(found: History, _: int, fact: Written) -> None:
@@ -281,8 +296,9 @@ _READERS: dict[type, Callable[..., None]] = {
     Invoked: _invoked,
     Moved: _moved,
     Rejected: _rejected,
+    Sent: _sent,
     Started: _started,
+    Swallowed: _swallowed,
     Trimmed: _trimmed,
-    Vanished: _vanished,
     Written: _written,
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import LASTING, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import LASTING, SILENT, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
 from dynamodb_outbox.testing.simulation.writers import Write
@@ -27,6 +27,10 @@ _QUIET_MS = 900_000
 """After the last fault: longer than all pauses of a relay and its event source together."""
 
 KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count", "overwrite")
+
+Settle = Literal["expire", "mark", "delete", "none"]
+WAYS: tuple[Settle, ...] = ("expire", "expire", "mark", "delete", "none")
+"""Ways of settling, the usual one twice as often."""
 
 EVENTS = (62, 76)
 """Events of a scenario, about."""
@@ -51,6 +55,8 @@ class Settings:
     ordering            of the relay: "key" or "none"
     on_poison           of the relay: "park" or "park_key"
     filtered            whether the mappings have the filter for INSERTs of records
+    settle              what settling makes of a record, by the layout of its writer
+    relay_settle        what the layout of the relay has instead, as in the middle of a deployment
     """
 
     shards: int = 1
@@ -71,6 +77,8 @@ class Settings:
     ordering: Literal["key", "none"] = "key"
     on_poison: Literal["park", "park_key"] = "park"
     filtered: bool = True
+    settle: Settle = "expire"
+    relay_settle: Settle = "expire"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +103,7 @@ class Scenario:
 
     @property
     def terms(self) -> Terms:
-        """What is promised under these settings: P4 as DESIGN's table has it."""
+        """What is promised under these settings: order (P4) where the stream and the mapping give it."""
         settings = self.settings
         ordered = settings.ordering == "key"
         ordered_keys = (
@@ -111,6 +119,7 @@ class Scenario:
             ordered_records=ordered,
             parks_keys=settings.on_poison == "park_key",
             parked_keys=ordered_keys and settings.on_poison == "park_key",
+            settle=settings.settle,
         )
 
     @property
@@ -142,17 +151,29 @@ def _told(write: Write) -> str:
     return f"{write.writer} writes {write.change} ({write.kind}){how} with events of {events}"
 
 
+_AMOUNTS = {
+    **dict.fromkeys(LASTING, "for {:,} ms"),
+    **dict.fromkeys(SILENT, "in silence"),
+    "trim": "of what is older than {:,} ms",
+    "late_visibility": "for {:,} ms",
+}
+"""What an amount says of a fault; of the others, by how much."""
+
+AT_ITS_TIME = LASTING | {"late_visibility", "operator_delete", "shard_split", "source_killed", "trim", "ttl_delete"}
+"""Kinds that strike when the plan says; the others are armed then, and wait for what they can strike."""
+
+
 def _fault(fault: PlannedFault) -> str:
-    more = [
-        f"{name} {value}"
-        for name, value, plain in (
-            ("lasting ms", fault.amount_ms, 0),
-            ("nth", fault.nth, 0),
-            ("times", fault.times, 1),
-        )
-        if value != plain
-    ]
-    return " ".join([fault.kind, *([f"at {fault.where}"] if fault.where else []), *more])
+    words = [fault.kind]
+    if fault.where:
+        words.append(f"at {fault.where}")
+    if fault.amount_ms:
+        words.append(_AMOUNTS.get(fault.kind, "by {:,} ms").format(fault.amount_ms))
+    if fault.nth:
+        words.append(f"at boundary {fault.nth} of an effect")
+    if fault.kind not in AT_ITS_TIME:
+        words.append("at the next chance" if fault.times == 1 else f"at the next {fault.times} chances")
+    return " ".join(words)
 
 
 def _plainer_setting(name: str) -> Callable[[Scenario], Scenario]:
@@ -235,6 +256,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
     retries = chance.whole(2, 6, "how many") if gives_up and _happens(chance, "retries", 0.4) else _FOREVER
     age_s = chance.whole(60, 90, "how old") if gives_up and _happens(chance, "record age", 0.25) else _FOREVER
     more = len(destinations) > 1
+    settle, other = (WAYS[chance.whole(0, len(WAYS) - 1, what)] for what in ("settle", "other settle"))
     return Settings(
         shards=chance.whole(1, 3, "shards"),
         order="item-only" if _happens(chance, "order", 0.25) else "partition",
@@ -253,6 +275,8 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         function_timeout_ms=chance.whole(12_000, 30_000, "timeout"),
         ordering=ordering,
         filtered=_happens(chance, "filtered", 0.5),
+        settle=settle,
+        relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
     )
 
 
