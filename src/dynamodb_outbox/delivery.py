@@ -9,7 +9,8 @@ from dynamodb_outbox.core.record.states import needs_no_settling
 from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
 from dynamodb_outbox.core.relay.memory import Accepted, Memory
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Prepared
-from dynamodb_outbox.errors import InvalidRecord
+from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
+from dynamodb_outbox.misfits import Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,22 +18,25 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.misfits import Judged
     from dynamodb_outbox.ports import Routes
 
 __all__ = ["Delivery"]
 
 
 class Delivery:
-    """The `selected` records, of the table `table`, and their events in the same order.
+    """The `selected` records that were found, of the table `table`, and their events in the same order.
 
+    It ends before the record at which the stream is `held`: one of another layout, or one that cannot be decoded here.
     An event that `memory` knows as accepted by its destination is not prepared again. `source` is the source of events
     whose record names none.
     """
 
     def __init__(
-        self, selected: Sequence[Selected], table: str, routes: Routes, layout: Layout, *, source: str, memory: Memory
+        self, found: Judged, table: str, routes: Routes, layout: Layout, *, source: str, memory: Memory
     ) -> None:
-        self.selected = selected
+        self.selected = found.records
+        self.held = found.held
         self.table = table
         self.entries: list[Entry] = []
         self.idle: set[int] = set()
@@ -43,17 +47,25 @@ class Delivery:
         self._prepared: list[Prepared | None] = []
         self._ids: list[str] = []
         self._first: list[int] = []  # record -> its first entry
-        for number, one in enumerate(selected):
+        for number, one in enumerate(found.records):
             self._first.append(len(self.entries))
             try:
                 record = decode(one.image, layout, source=source)
+            except ConfigurationError as error:
+                self.selected, self.held = found.records[:number], Held(one.sequence_number, error)
+                break
             except InvalidRecord as error:
                 fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
                 self._add(Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None)
             else:
                 self._add_events(number, one, record)
         if layout.settle == "none":
-            self.idle = {number for number, one in enumerate(selected) if needs_no_settling(one.image, layout)}
+            self.idle = {number for number, one in enumerate(self.selected) if needs_no_settling(one.image, layout)}
+
+    @property
+    def held_at(self) -> str | None:
+        """The sequence number at which the stream is held, if it is."""
+        return None if self.held is None else self.held.sequence_number
 
     def _add_events(self, number: int, one: Selected, record: Record) -> None:
         knows = len(self._memory) > 0

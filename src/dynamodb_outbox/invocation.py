@@ -71,6 +71,7 @@ class Invocation:
         self._tools = tools
         self._unsure = unsure
         self._missing: dict[int, str] = {}
+        self._unanswered: dict[int, str] = {}
         self._log = InvocationLog()
         self._facts: Results[Fact] = tools.crew.results()
         self._under_way = 0
@@ -183,7 +184,9 @@ class Invocation:
 
     def _note_presence(self, fact: VerifyDone) -> None:
         place, found = fact.destination, fact.verified
-        if found.presence is Presence.UNSURE and self._unsure.get(place) != found.reason:
+        if found.passing:
+            self._unanswered[place] = found.reason
+        elif found.presence is Presence.UNSURE and self._unsure.get(place) != found.reason:
             self._unsure[place] = found.reason
             name = self._tools.sinks[place].name
             log.warning("it cannot be told whether %s exists; it is published to: %s", name, found.reason)
@@ -222,6 +225,8 @@ class Invocation:
                 left_ms = (destination.health.open_until_ms or now_ms) - now_ms
                 words = "%s held: requests to %s fail, and nothing is sent to it for %d ms"
                 log.warning(words, _are(held, destination.left), name, left_ms)
+            if destination.left and place in self._unanswered and not destination.health.is_verified(now_ms):
+                log.warning("nobody answers whether %s exists: %s", name, self._unanswered[place])
 
 
 def _are(what: str, count: int) -> str:

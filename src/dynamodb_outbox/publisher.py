@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,23 +27,27 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
+from dynamodb_outbox.core.commit.targets import table_name
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
+from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.commands import Settings
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
-from dynamodb_outbox.core.relay.select import Selected, Selection, select
+from dynamodb_outbox.core.relay.select import Selection, select
 from dynamodb_outbox.delivery import Delivery
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.invocation import Invocation, Tools
 from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.misfits import judged
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Routes, Sink
 
@@ -60,14 +63,15 @@ _MOST_IN_FLIGHT = 1000  # each is a thread
 _MOST_REMEMBERED = 10_000_000  # each is some 300 bytes
 _MOST_A_SECOND = 1_000_000
 _MOST_FAILURES = 1_000_000
-_REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+", re.ASCII)
+_SHARE_OF_READING = 4
+"""Of an invocation's time one in so many parts may go to asking the table about records of other layouts."""
 
 
 class Relay:
     """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
-    table          the table's name; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -90,9 +94,9 @@ class Relay:
     waits for the answer. One that is missing, or closed to the relay, holds its own events and their keys; the events
     of others go on.
 
-    One relay a table. Published and parked are states of a record, not of a destination: of two relays on one stream
-    the one would find a record published by the other, and take its own park of an event in it for done. Events that
-    go to several places go to one bus, and from there by its rules.
+    One relay a table, or one of each layout where several share it. Published and parked are states of a record, not of
+    a destination: of two relays on one stream the one would find a record published by the other, and take its own park
+    of an event in it for done. Events that go to several places go to one bus, and from there by its rules.
 
     Its permissions: the sink's publish action, and what its `verify` asks for; on the table PartiQLUpdate, PutItem,
     UpdateItem and GetItem, with settle="delete" PartiQLDelete, with "park_key" BatchGetItem; reading the stream. The
@@ -123,7 +127,7 @@ class Relay:
         if layout is not None and not isinstance(layout, Layout):
             raise ConfigurationError(f"Relay(layout={shown(layout)}): a Layout is needed.")
         if table is not None:
-            text(table, _refusal("table"))
+            table = table_name(text(table, _refusal("table")))
         if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
             raise ConfigurationError(f"Relay(source={shown(source)}): {fault}")
         self.sink = sink
@@ -170,16 +174,10 @@ class Relay:
         """
         started_ms = self._clock.monotonic_ms()
         remaining_ms = _remaining_ms(context)
-        selection = select(_records_of(event), self.layout)
-        _report_elsewhere(selection)
-        self._warn_of_strangers(selection)
-        selected = selection.records
-        if not selected:
-            return _answer(None)
-        table, sinks = self._table_of(selected), self._routes.sinks
-        delivery = Delivery(
-            selected, table, self._routes, self.layout, source=self._source or table, memory=self._memory
-        )
+        delivery = self._delivery_of(_records_of(event), started_ms + remaining_ms // _SHARE_OF_READING)
+        if not delivery.entries:
+            return _answer(delivery.held_at)
+        sinks = self._routes.sinks
         machine = Machine(
             delivery.entries,
             [sink.limits for sink in sinks],
@@ -196,11 +194,24 @@ class Relay:
         finally:
             self._carried = machine.carried
         invocation.report(lowest)
-        if selection.held is not None:
-            _log.error("held at record %s: %s", selection.held.sequence_number, selection.held.error)
-        if lowest is not None:
-            return _answer(selected[lowest].sequence_number)
-        return _answer(None if selection.held is None else selection.held.sequence_number)
+        return _answer(delivery.held_at if lowest is None else delivery.selected[lowest].sequence_number)
+
+    def _delivery_of(self, records: Sequence[Any], read_until_ms: int) -> Delivery:
+        """Return what can be relayed of stream records, and report what cannot."""
+        selection = select(records, self.layout)
+        _report_elsewhere(selection)
+        self._warn_of_strangers(selection)
+        found = judged(selection, self._states, self._table, self._clock, read_until_ms)
+        if found.passed:
+            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
+        if found.held is not None and not found.records and not found.passed:
+            raise found.held.error
+        table = self._table_of(found.records) if found.records else ""
+        delivery = Delivery(found, table, self._routes, self.layout, source=self._source or table, memory=self._memory)
+        if delivery.held is not None:
+            _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
+        return delivery
 
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
@@ -256,7 +267,7 @@ def _remaining_ms(context: Any) -> int:
 def _report_elsewhere(selection: Selection) -> None:
     """Log the records left to another Region's relay. Where one of the two is no Region, nobody may relay them."""
     for (written_in, here), count in selection.elsewhere.items():
-        known = _REGION.fullmatch(written_in) and _REGION.fullmatch(here)
+        known = is_region(written_in) and is_region(here)
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",

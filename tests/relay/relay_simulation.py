@@ -53,6 +53,7 @@ THROTTLED = Fault(Kind.TRANSIENT, "Throttled", throttled=True)
 OK = Verified(Presence.OK)
 MISSING = Verified(Presence.MISSING, "gone")
 UNSURE = Verified(Presence.UNSURE, "who knows")
+SILENT = Verified(Presence.UNSURE, "no answer", passing=True)
 
 LIMITS = SinkLimits(entries=10, request_bytes=1000, entry_bytes=1000)
 FOUND = Health(presence=Presence.OK, verified_until_ms=1_000_000)
@@ -174,6 +175,8 @@ class Simulation:
         self.verifies.remove(verify)
         place = verify.destination
         asked_ms = self.asked_ms.pop(place)
+        if found.passing:
+            return self.feed(VerifyDone(place, found))
         if found.presence is Presence.OK or (found.presence is Presence.UNSURE and place not in self.missing):
             self.missing.discard(place)
             self.good_until_ms[place] = asked_ms + self.settings.verified_ms

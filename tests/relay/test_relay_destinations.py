@@ -14,6 +14,7 @@ from relay_simulation import (
     LIMITS,
     MISSING,
     OK,
+    SILENT,
     TARGET,
     TRANSIENT,
     UNSURE,
@@ -162,6 +163,38 @@ def test_the_next_invocation_asks_again_for_what_was_missing() -> None:
     assert second.start() == [Verify(0), Publish(0, (1,), 1)]
     second.finish_verify(second.verifies[0])
     assert second.drain() == Done(None)
+
+
+def test_a_question_without_an_answer_is_asked_again_and_nothing_published_meanwhile() -> None:
+    """After pauses as they are between requests; five in a row hold the destination, as five requests would."""
+    simulation = Simulation(entries("a0 b0"), Settings(), health={0: NEW})
+    simulation.start()
+    assert simulation.finish_verify(simulation.verifies[0], SILENT) == [WaitUntil(25)]
+    assert simulation.pass_time(25) == [Verify(0)]
+    simulation.finish_verify(simulation.verifies[0], OK)
+    assert simulation.drain() == Done(None)
+    silent = Simulation(entries("a0"), Settings(), health={0: NEW})
+    silent.start()
+    asked = 0
+    while silent.verifies:
+        asked += 1
+        silent.finish_verify(silent.verifies[0], SILENT)
+        if silent.wake_ms is not None:
+            silent.pass_time(silent.wake_ms - silent.now_ms)
+    assert (asked, silent.done) == (5, Done(0))
+
+
+def test_a_park_waits_for_an_answer_too() -> None:
+    """Also while the breaker is open, which holds publishing alone."""
+    ones = [Entry(0, "a", 1, CONTENT, 0)]
+    simulation = Simulation(ones, Settings(breaker_failures=1), health={0: NEW})
+    simulation.start()
+    simulation.finish_verify(simulation.verifies[0], SILENT)
+    assert simulation.wake_ms == 25
+    simulation.pass_time(25)
+    simulation.finish_verify(simulation.verifies[0], OK)
+    assert simulation.drain() == Done(None)
+    assert simulation.parked == {0}
 
 
 def test_once_missing_it_takes_more_than_a_shrug_to_publish() -> None:

@@ -233,3 +233,15 @@ def test_a_request_never_takes_more_than_the_rate_has_left() -> None:
     assert [len(one.entries) for one in simulation.publishes] == [3]
     assert simulation.drain() == Done(None)
     assert simulation.now_ms == 2000
+
+
+def test_what_a_breaker_held_is_not_begun_again_while_the_last_records_are_settled() -> None:
+    """Its pause ends meanwhile; a probe now would need another call to settle what comes of it."""
+    ones = [Entry(0, "a", 10, None, 0), Entry(1, "b", 10, None, 1)]
+    health = {1: replace(FOUND, open_until_ms=50)}
+    simulation = Simulation(ones, Settings(), [LIMITS, LIMITS], health=health)
+    simulation.start()
+    simulation.finish_publish(simulation.publishes[0], Answered((None,)))
+    simulation.pass_time(60)
+    assert simulation.finish_settle(simulation.settles[0]) == [Done(1)]
+    assert simulation.settle_calls == 1

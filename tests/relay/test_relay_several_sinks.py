@@ -10,6 +10,7 @@ from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row, seve
 
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Presence, RequestFailed, Verified
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sinks import Router
 
@@ -132,6 +133,17 @@ def test_a_bus_of_which_nobody_can_tell_is_published_to_and_told_once(caplog: py
     ]
 
 
+def test_a_bus_that_does_not_answer_the_question_is_not_published_to(caplog: pytest.LogCaptureFixture) -> None:
+    """It might be gone. It is asked again, and the log says what the matter is."""
+    bus = Bus()
+    bus.found = [Verified(Presence.UNSURE, "ReadTimeoutError", passing=True)]
+    made = relay(bus)
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context(1000))) == ["1"]
+    assert bus.accepted == []
+    assert bus.asked > 1
+    assert "nobody answers whether orders exists: ReadTimeoutError" in caplog.text
+
+
 @pytest.mark.parametrize("answer", [None, ZeroDivisionError("x")])
 def test_a_verify_with_a_bug_holds_nobody_up(answer: Exception | None, caplog: pytest.LogCaptureFixture) -> None:
     """It counts as unsure, and the log has the traceback."""
@@ -231,3 +243,12 @@ def test_nothing_is_said_when_all_is_well(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO, "dynamodb_outbox.relay"):
         assert failures(relay(Bus()).lambda_handler({"Records": [row(1)]}, Context())) == []
     assert caplog.records == []
+
+
+def test_with_a_layout_that_settles_nothing_no_call_is_made() -> None:
+    """Hand-written rows are done when they are accepted; they are not waited for, and not counted as left pending."""
+    bus, table = Bus(), Table()
+    made = relay(bus, table, layout=Layout(settle="none"))
+    assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert table.settled == []
+    assert len(bus.accepted) == 2

@@ -32,10 +32,16 @@ def test_the_example_finds_both_bugs_and_then_none(capsys: pytest.CaptureFixture
     assert not names["report"].failures
     printed = capsys.readouterr().out
     assert "60 runs" in printed
-    assert set(re.search(r"```text\n(60 runs.*?)\n…", DOCUMENT, re.DOTALL)[1].splitlines()) <= set(printed.splitlines())  # type: ignore[index]  # it is there
+    (sample,) = re.findall(r"```text\n(60 runs.*?)\n…", DOCUMENT, re.DOTALL)
+    assert _without_figures(sample) <= _without_figures(printed)
     exec(parking, names)  # noqa: S102
     assert not names["report"].failures
     assert any(how == "parked" for _, how in names["report"].recoveries)
+
+
+def _without_figures(text: str) -> set[str]:
+    """Return the lines of a report: its figures change with the world, what it counts does not."""
+    return {" ".join(re.sub(r"[0-9][0-9,]*", "#", line).split()) for line in text.splitlines()}
 
 
 def test_a_timeline_of_the_document_is_one_that_is_printed() -> None:
@@ -62,7 +68,7 @@ def test_the_records_of_the_document_are_those_of_the_writers(number: int) -> No
     one, several = ({*re.findall(r"(?:^|[ \n])([a-z_]+)(?=[ ,\n]|$)", part)} - {"and"} for part in text.split("\n\n"))
     for known, member in ((one, "payload"), (several, "events")):
         image = next(image for image in images if "ob_v" in image and member in image)
-        assert image.keys() - {"idem", "headers"} <= known
+        assert image.keys() - {"idem", "headers", "ob_settle", "expires_at"} <= known
 
 
 def rows(table: str) -> dict[str, str]:

@@ -50,7 +50,8 @@ def test_days_on_which_keys_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows a parked event in its key is parked, in whatever instance, and nothing is lost."""
     monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-    simulate(relay_handler, seeds=range(SEEDS // 4), processes=2, park_keys=True).check()
+    settings = {"ordering": "key", "on_poison": "park_key"}
+    simulate(relay_handler, seeds=range(SEEDS // 4), processes=2, settings=settings).check()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

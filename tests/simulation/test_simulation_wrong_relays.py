@@ -44,7 +44,7 @@ def test_a_wrong_relay_is_found(name: str) -> None:
         seeds=ENOUGH,
         without=only_this,
         destinations=1 + ("destinations" in name),
-        park_keys="parked keys" in name,
+        settings={"ordering": "key", "on_poison": "park_key"} if "parked keys" in name else {},
         faults=["target_vanishes"] if "vanishes" in name else USUAL,
         shrink_runs=0,
     )

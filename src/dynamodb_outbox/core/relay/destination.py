@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.outcome import Presence
+from dynamodb_outbox.core.timing import full_jitter_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,8 @@ class Destination:
         self._later: list[tuple[int, int]] = []  # (due, entry)
         self._largest: dict[int, int] = {}  # entry -> entries that a request may have when this one is in it
         self._asked_ms: int | None = None
+        self._ask_at_ms = 0  # not before: the last question was not answered
+        self._unanswered = 0
 
     # --- entries come in ---
 
@@ -76,7 +79,7 @@ class Destination:
 
     def wants_verify(self, now_ms: int, *, parks_wait: bool) -> bool:
         """Whether something waits for it to be asked for."""
-        if self.halted or self._asked_ms is not None or self.health.is_verified(now_ms):
+        if self.halted or self._asked_ms is not None or self.health.is_verified(now_ms) or now_ms < self._ask_at_ms:
             return False
         return parks_wait or bool(self._ready and not self.health.is_open(now_ms))
 
@@ -85,11 +88,23 @@ class Destination:
         self._asked_ms = now_ms
         self.under_way += 1
 
-    def found(self, verified: Verified) -> None:
-        """Take in what came of that."""
+    def found(self, verified: Verified, now_ms: int, u: float) -> None:
+        """Take in what came of that. A question without an answer counts as a request that failed, and is asked again.
+
+        To publish on nobody's word would lose events where the destination is gone, and what does not answer the one
+        request will hardly answer the other.
+        """
         asked_ms, self._asked_ms = self._asked_ms, None
         self.under_way -= 1
-        self.health = self.health.verified(verified, (asked_ms or 0) + self._settings.verified_ms)
+        settings = self._settings
+        if verified.passing:
+            self.health = self.health.after((), now_ms, u, settings, failed=True)
+            pause_ms = full_jitter_ms(settings.backoff_base_ms, settings.backoff_cap_ms, self._unanswered, u)
+            self._unanswered += 1
+            self._ask_at_ms = now_ms + pause_ms
+            return
+        self._unanswered = 0
+        self.health = self.health.verified(verified, (asked_ms or 0) + settings.verified_ms)
         self.halted = self.halted or self.is_missing()
 
     def can_be_sent(self, now_ms: int) -> bool:
@@ -140,15 +155,26 @@ class Destination:
             return True
         if self.is_held(now_ms):
             return False
-        return bool(self._later or (self._ready and (self._rate_due(now_ms) or now_ms) < until_ms))
+        return bool(self._later or (self._ready and (self._ready_due(now_ms) or now_ms) < until_ms))
 
-    def next_due(self, now_ms: int) -> int | None:
-        """Return when something for it is due next: an entry whose pause ends, or what the rate allows."""
-        if self.is_held(now_ms):
+    def next_due(self, now_ms: int, *, parks_wait: bool) -> int | None:
+        """Return when something for it is due next: an entry, what the rate allows, or a question that failed."""
+        if self.halted:
             return None
-        due = self._rate_due(now_ms) if self._ready and self.health.is_verified(now_ms) else None
+        asks = self._ask_due(now_ms) if parks_wait else None
+        if self.is_held(now_ms):
+            return asks
+        due = self._ready_due(now_ms) if self._ready else None
         later = self._later[0][0] if self._later else None
-        return min((at for at in (due, later) if at is not None), default=None)
+        return min((at for at in (asks, due, later) if at is not None), default=None)
+
+    def _ready_due(self, now_ms: int) -> int | None:
+        """Return from when on what is ready can be sent, or be asked for, or None when it can be now."""
+        return self._rate_due(now_ms) if self.health.is_verified(now_ms) else self._ask_due(now_ms)
+
+    def _ask_due(self, now_ms: int) -> int | None:
+        waits = now_ms < self._ask_at_ms and not self.health.is_verified(now_ms)
+        return self._ask_at_ms if waits else None
 
     def _rate_due(self, now_ms: int) -> int | None:
         """Return from when on the rate allows a full request of what is ready, or None when it does now."""

@@ -21,7 +21,8 @@ What always holds, whatever the facts and in whatever order they come:
  4. After a target error nothing more is published to that destination and nothing of it parked; what is under way is
     waited for. Other destinations go on, but for the keys that it holds.
  5. No request to a destination starts unless it was asked for within `verified_ms` before, and not found missing.
-    Publishing waits for that answer: it costs a round trip a minute, and what is published meanwhile might be lost.
+    Publishing waits for that answer: it costs a round trip a minute, and what is published meanwhile might be lost. A
+    question that nobody answers is asked again, after a pause.
  6. No Publish, Verify or ReadKeys at or after `publish_until_ms`, no Park or Settle at or after `table_until_ms`.
  7. A record is settled when all its events are accepted, never before, and never when one of them is parked.
  8. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
@@ -160,7 +161,7 @@ class Machine:
             self._published(fact, now_ms, u)
         elif isinstance(fact, VerifyDone):
             self._verifying -= 1
-            self.destinations[fact.destination].found(fact.verified)
+            self.destinations[fact.destination].found(fact.verified, now_ms, u)
         elif isinstance(fact, ParkDone):
             self._table_calls -= 1
             self._parked(fact)
@@ -370,7 +371,10 @@ class Machine:
         if self._settling.waits and self._sent:
             dues.append(self._last_call)
         if not self._closing and now_ms < self._publish_until:
-            publishing = [one.next_due(now_ms) for one in self.destinations]
+            publishing = [
+                one.next_due(now_ms, parks_wait=self._parking.waits_for(place))
+                for place, one in enumerate(self.destinations)
+            ]
             publishing.append(self._gate.next_due())
             dues += [due for due in publishing if due is not None and due < self._publish_until]
         return min((due for due in dues if due is not None), default=None)

@@ -24,7 +24,7 @@ from dynamodb_outbox.core.limits import (
     INT64_MIN,
 )
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed, Vanished
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed
 from dynamodb_outbox.testing.simulation.history import CONTENT, POISON
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
 
@@ -141,14 +141,12 @@ class Bus:
         unsaid = self._take("entry_no_result", invocation)
         if unsaid and self._chance.unit(entry.event_id, self._network.kernel.now_ms, "unsaid") < _HALF:
             return {}
-        if since_ms is not None:
-            now_ms = self._network.kernel.now_ms
-            gone = Vanished(now_ms, self.destination, invocation, entry.event_id, sent_ms, since_ms)
-            self._network.ledger.note(gone)
-        elif entry.bus == self.name:
+        if entry.bus == self.name and since_ms is None:
             self._note(Accepted, invocation, entry.event_id, entry.text)
         else:
-            self._note(Swallowed, invocation, entry.event_id, entry.bus)
+            now_ms = self._network.kernel.now_ms
+            gone = Swallowed(now_ms, self.destination, invocation, entry.event_id, entry.bus, sent_ms, since_ms)
+            self._network.ledger.note(gone)
         return {} if unsaid else {"EventId": self._new_id()}
 
     def _trouble(self, entry: _Entry, invocation: int) -> str:
@@ -159,7 +157,7 @@ class Bus:
         codes = ENTRY_FAULTS[fault.kind]
         return codes[self._chance.whole(0, len(codes) - 1, entry.event_id, self._network.kernel.now_ms)]
 
-    def _note(self, fact: type[Accepted | Rejected | Swallowed], invocation: int, event_id: str, said: str) -> None:
+    def _note(self, fact: type[Accepted | Rejected], invocation: int, event_id: str, said: str) -> None:
         ledger = self._network.ledger
         ledger.note(fact(self._network.kernel.now_ms, self.destination, invocation, event_id, said))
 

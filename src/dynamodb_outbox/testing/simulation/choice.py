@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SETTINGS", "Choice", "check_factory", "settings_of"]
 
-_NOT_CHOSEN = frozenset(("destinations", "on_poison", "tolerant"))
-SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name not in _NOT_CHOSEN)
+SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name not in ("destinations", "tolerant"))
 """Settings that can be chosen."""
 
 _AS_OF_MAPPINGS = {
@@ -59,7 +58,6 @@ class Choice:
     without: frozenset[str] = frozenset()
     destinations: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
-    park_keys: bool = False
     foreign: bool = True
 
     def __post_init__(self) -> None:
@@ -79,10 +77,7 @@ class Choice:
             writes = tuple(replace(write, poison=()) for write in writes)
         if not self.foreign:
             writes = tuple(replace(write, amiss="refused") for write in writes)
-        settings = replace(scenario.settings, **self.settings)
-        if self.park_keys and settings.ordering == "key":
-            settings = replace(settings, on_poison="park_key")
-        return replace(scenario, faults=faults, writes=writes, settings=settings)
+        return replace(scenario, faults=faults, writes=writes, settings=replace(scenario.settings, **self.settings))
 
     def terms(self, scenario: Scenario) -> Terms:
         """Return what is asked for in a run."""
@@ -95,7 +90,6 @@ class Choice:
             "destinations": (self.destinations, 1),
             "ordered": (self.ordered, True),
             "poison": (self.poison, True),
-            "park_keys": (self.park_keys, False),
             "foreign": (self.foreign, True),
             "faults": (sorted(self.faults), sorted(USUAL)),
             "without": (sorted(self.without), []),

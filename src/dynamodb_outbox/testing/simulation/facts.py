@@ -39,7 +39,6 @@ __all__ = [
     "Swallowed",
     "Told",
     "Trimmed",
-    "Vanished",
     "Written",
 ]
 
@@ -167,17 +166,6 @@ class Accepted(Fact):
 
 
 @dataclass(frozen=True)
-class Vanished(Fact):
-    """A bus that is gone since `since_ms` answered that it accepted an event; the request was sent at `sent_ms`."""
-
-    destination: str
-    invocation: int
-    event_id: str
-    sent_ms: int
-    since_ms: int
-
-
-@dataclass(frozen=True)
 class Rejected(Fact):
     """The bus of a destination refused an event, in its answer, with a code."""
 
@@ -189,12 +177,17 @@ class Rejected(Fact):
 
 @dataclass(frozen=True)
 class Swallowed(Fact):
-    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`."""
+    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`.
+
+    The request was sent at `sent_ms`; `since_ms` is when the bus vanished, None where it never was.
+    """
 
     destination: str
     invocation: int
     event_id: str
     bus: str
+    sent_ms: int = 0
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from dynamodb_outbox.testing.simulation.facts import (
     Rejected,
     Sent,
     Started,
+    Swallowed,
     Trimmed,
-    Vanished,
     Written,
 )
 
@@ -64,17 +64,17 @@ class Terms:
     destinations    each has every event to get
     ordered_keys    P4 holds between the records of one key
     ordered_records P4 holds within a record
-    settle          how records say that they are settled
     parks_keys      the relay was asked to park what follows a parked event in its key
     parked_keys     nothing that follows a parked event in its key is accepted
+    settle          how records say that they are settled
     """
 
     destinations: tuple[str, ...] = ("orders",)
     ordered_keys: bool = True
     ordered_records: bool = True
-    settle: str = "expire"
     parks_keys: bool = False
     parked_keys: bool = False
+    settle: str = "expire"
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,8 @@ def _accepted(found: History, index: int, fact: Accepted) -> None:
     found.accepted.setdefault((fact.destination, fact.event_id), index)
 
 
-def _vanished(found: History, index: int, fact: Vanished) -> None:
-    if fact.sent_ms < fact.since_ms + UNNOTICED_MS:
+def _swallowed(found: History, index: int, fact: Swallowed) -> None:
+    if fact.since_ms is not None and fact.sent_ms < fact.since_ms + UNNOTICED_MS:
         found.gone.setdefault((fact.destination, fact.event_id), index)
 
 
@@ -339,7 +339,7 @@ _READERS: dict[type, Callable[..., None]] = {
     Rejected: _rejected,
     Sent: _sent,
     Started: _started,
+    Swallowed: _swallowed,
     Trimmed: _trimmed,
-    Vanished: _vanished,
     Written: _written,
 }

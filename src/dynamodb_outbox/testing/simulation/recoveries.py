@@ -31,9 +31,9 @@ from dynamodb_outbox.testing.simulation.facts import (
     Invoked,
     Moved,
     Rejected,
+    Swallowed,
     Told,
     Trimmed,
-    Vanished,
     Written,
 )
 from dynamodb_outbox.testing.simulation.faults import PARTS
@@ -182,7 +182,7 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"
-    if isinstance(fact, Vanished):
+    if isinstance(fact, Swallowed):
         return UNNOTICED
     if isinstance(fact, (Moved, Rejected)):  # refused, of a record that was parked before
         return "parked" if fact.invocation == invocation else "delivered again"

@@ -57,7 +57,6 @@ def simulate(
     destinations: int = 1,
     ordered: bool = True,
     poison: bool = True,
-    park_keys: bool = False,
     foreign: bool = True,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
@@ -80,8 +79,6 @@ def simulate(
     destinations    1 or 2
     ordered         whether the events of one key have to be accepted in order, where the stream gives them in order
     poison          whether some events are such that the bus can never accept them
-    park_keys       whether what follows a parked event in its key has to be parked too, where there is an order;
-                    `world.on_poison` is "park_key" then
     foreign         whether there are other writers too: some of the events that can never be accepted are rows put in
                     by hand, which nobody can read or send, or records that another library wrote, with integers that
                     are too wide; and records of other Regions of a global table come in
@@ -108,7 +105,7 @@ def simulate(
     """
     check_factory(make_handler)
     chosen = settings_of(settings or {})
-    choice = Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, park_keys, foreign)
+    choice = Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
     seeds = list(seeds)
     report = Report()
     if processes < 1:

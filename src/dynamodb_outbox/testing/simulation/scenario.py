@@ -124,9 +124,9 @@ class Scenario:
             destinations=settings.destinations,
             ordered_keys=ordered_keys,
             ordered_records=ordered,
-            settle=settings.settle,
             parks_keys=settings.on_poison == "park_key",
             parked_keys=ordered_keys and settings.on_poison == "park_key",
+            settle=settings.settle,
         )
 
     @property

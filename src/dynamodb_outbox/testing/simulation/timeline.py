@@ -33,7 +33,6 @@ from dynamodb_outbox.testing.simulation.facts import (
     Swallowed,
     Told,
     Trimmed,
-    Vanished,
     Written,
 )
 from dynamodb_outbox.testing.simulation.history import history
@@ -115,7 +114,7 @@ class _Focus:
             return fact.number in self._numbers
         if isinstance(fact, Gap):
             return fact.shard in self._shards
-        if isinstance(fact, (Accepted, Committed, Moved, Rejected, Swallowed, Vanished)):
+        if isinstance(fact, (Accepted, Committed, Moved, Rejected, Swallowed)):
             return any(record in self._records for record in _records(self._of, fact))
         return invocation_of(fact) in self._invocations
 
@@ -123,7 +122,7 @@ class _Focus:
 def _records(of: History, fact: Fact) -> Iterator[RecordKey]:
     if isinstance(fact, Committed):
         yield from (record for record, _ in fact.records)
-    elif isinstance(fact, (Accepted, Rejected, Swallowed, Vanished)) and fact.event_id in of.born:
+    elif isinstance(fact, (Accepted, Rejected, Swallowed)) and fact.event_id in of.born:
         yield of.born[fact.event_id].record
     elif isinstance(fact, Moved):
         yield fact.record
@@ -165,11 +164,6 @@ def _invoked(of: History, fact: Invoked) -> tuple[str, str]:
 
 def _accepted(of: History, fact: Accepted) -> tuple[str, str]:
     return f"bus {fact.destination}", f"accepts {of.name(fact.event_id)} from invocation {fact.invocation}"
-
-
-def _vanished(of: History, fact: Vanished) -> tuple[str, str]:
-    words = f"is gone, and says that it accepts {of.name(fact.event_id)} from invocation {fact.invocation}"
-    return f"bus {fact.destination}", words
 
 
 def _rejected(of: History, fact: Rejected) -> tuple[str, str]:
@@ -274,7 +268,6 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Swallowed: _swallowed,
     Told: _told,
     Trimmed: _trimmed,
-    Vanished: _vanished,
     Written: _written,
 }
 
