@@ -215,10 +215,10 @@ WHOLE = (*EARLY, ("b", "a"))
 def test_shard_late_parent(tmp_path: Path) -> None:
     """A grandchild is listed before its parent: in time, also for another process that comes meanwhile, and never."""
     in_order = [["1"], ["4"], ["2"], ["3"]], []
-    assert listed_early(tmp_path / "in time", [BEGINNING, EARLY, WHOLE], 600) == in_order
+    assert listed_early(tmp_path / "in time", [BEGINNING, EARLY, WHOLE], 1_000) == in_order
     assert listed_early(tmp_path / "another", [BEGINNING], 600) == ([["1"]], [])
     assert listed_early(tmp_path / "another", [EARLY], 600) == ([["4"]], [])
-    assert listed_early(tmp_path / "another", [EARLY, WHOLE], 600) == ([["2"], ["3"]], [])
+    assert listed_early(tmp_path / "another", [EARLY, WHOLE], 1_000) == ([["2"], ["3"]], [])
     assert listed_early(tmp_path / "never", [BEGINNING, EARLY], 9_900) == ([["1"], ["4"]], [])
     assert listed_early(tmp_path / "gone", [BEGINNING, EARLY], 11_000) == ([["1"], ["4"], ["3"]], [None])
 
