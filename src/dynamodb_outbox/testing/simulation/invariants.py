@@ -204,9 +204,9 @@ def entries_carry_their_event(of: History) -> Iterator[_Found]:
 
 
 def order_per_key(of: History) -> Iterator[_Found]:
-    """P4. Of the events of one key, each is first accepted after those before it.
+    """P4. Of the events of one key, each is first accepted after those before it; parked and lost ones are left out.
 
-    Left out are those that were parked, and those that the event source gave up or missed.
+    Lost are those that the event source gave up or missed.
     """
     if of.terms.ordered_keys:
         for events in of.keys.values():
