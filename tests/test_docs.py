@@ -162,6 +162,31 @@ def test_the_readmes_way_to_publish_a_parked_event_again(engine: Account, by_han
     assert not any(name.startswith(("parked_", "ob_parked_", "ob_pending")) for name in settled)
 
 
+def test_the_readmes_way_refuses_a_record_of_another_layout(engine: Account) -> None:
+    """Before it is deleted: by the names of the default layout it would be put again as something else."""
+    shown: dict[str, Any] = {}
+    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
+    exec(example, shown)  # noqa: S102 -- running it is the test
+    client, layout = engine.client("dynamodb"), Layout(columns={"type": "kind"})
+    create_table(client, "shop", layout=layout)
+    with Outbox("shop", source="shop.orders", layout=layout, client=client).transaction() as tx:
+        tx.emit("order.placed", {}, key="ORDER#1")
+    (image,) = client.scan(TableName="shop")["Items"]
+    client.put_item(**park("shop", image, layout, Parking("Refused", "said so", 1_700_000_000_000)))
+    (key,) = shown["parked"](client, "shop")
+    with pytest.raises(ValueError, match="columns"):
+        shown["publish_again"](client, "shop", key)
+    assert len(client.scan(TableName="shop")["Items"]) == 1
+
+
+def test_the_readmes_filters_on_columns_are_those_that_tell_layouts_apart() -> None:
+    """As tests of the relay use them."""
+    absent, digest = re.findall(r'`"ob_columns": (\{.*?\})`', README)
+    assert json.loads(absent) == {"S": [{"exists": False}]}
+    assert json.loads(digest.replace("...", str(Layout(columns={"type": "kind"}).columns_digest)))
+    assert "with the layout's `columns_digest`" in README
+
+
 def layouts_of(text: str) -> list[str]:
     """Return each `Layout(...)` that a Markdown text shows inline or in its examples, whole."""
     starts = [found.start() for found in re.finditer(r"\bLayout\(", text)]

@@ -206,6 +206,7 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"columns": {"type": "pk"}},
         {"columns": {"type": "ob_v"}},
         {"columns": {"type": "ob_type"}},
+        {"columns": {"id": "x\0key\0y"}},
         {"columns": {"type": "expires_at"}},
         {"select": "EVENT"},
         {"select": {"": "x"}},

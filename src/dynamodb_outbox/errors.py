@@ -313,18 +313,24 @@ class IdempotencyMismatch(OutboxError):
 
 
 class NoGuard(OutboxError):
-    """An item that is no guard of this library's stands where the guard of a command, or an inbox record, belongs.
+    """An item that is no guard this version knows stands where that of a command, or an inbox record, belongs.
 
     It does not say whether the command ran before. `command` is its idempotency_key, or the partition key of the inbox
-    record; `table` is where the item stands.
+    record; `table` is where the item stands. `newer` is the schema's version (`ob_v`) of a guard that a newer version
+    of this library wrote, else None: that one has to be read by such a version, and not to be removed.
     """
 
-    def __init__(self, command: str, table: str) -> None:
+    def __init__(self, command: str, table: str, newer: int | None = None) -> None:
         self.command = command
         self.table = table
+        self.newer = newer
+        what, advice = "an item that is no guard", "Find out what wrote it; when it is removed, the command can run."
+        if newer is not None:
+            what = f"a guard of a newer version of this library (ob_v {newer})"
+            advice = "Upgrade dynamodb-outbox here, and leave the guard: without it the command could run twice."
         super().__init__(
-            f"an item that is no guard stands in {table} where the guard of {command!r} belongs, so it cannot be told "
-            "whether the command was committed. Find out what wrote it; when it is removed, the command can run."
+            f"{what} stands in {table} where the guard of {command!r} belongs, so it cannot be told whether the "
+            f"command was committed. {advice}"
         )
 
 

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import mapping, shown
 from dynamodb_outbox.errors import InvalidEvent, PayloadNotLoaded
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Event:
     published with the reference, and `payload` is empty until the data has been fetched. Events are equal, and have one
     hash, when all of these are equal.
 
-    Raises InvalidEvent for a time without a time zone: nobody could say which moment it is.
+    Raises InvalidEvent for a time without a time zone, since nobody could say which moment it is, and for attributes
+    that are no mapping.
     """
 
     id: str
@@ -98,10 +100,10 @@ class Event:
 
     def __post_init__(self) -> None:
         if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
-            raise InvalidEvent("time", f"is {self.time!r}; a datetime with a time zone is needed.")
+            raise InvalidEvent("time", f"is {shown(self.time)}; a datetime with a time zone is needed.")
         if type(self.attributes) is not _Attributes:
-            kept = _Attributes(self.attributes) if self.attributes else _NO_ATTRIBUTES
-            object.__setattr__(self, "attributes", kept)
+            given = mapping(self.attributes, partial(InvalidEvent, "attributes"))
+            object.__setattr__(self, "attributes", _Attributes(given) if given else _NO_ATTRIBUTES)
 
     @cached_property
     def data(self) -> Any:

@@ -214,8 +214,10 @@ def _columns(given: object) -> dict[str, str]:
         if name not in RECORD_ATTRIBUTES or name.startswith(_OWN_PREFIX):
             known = sorted(known for known in RECORD_ATTRIBUTES if not known.startswith(_OWN_PREFIX))
             raise _refusal("columns")(f"names {shown(name)}; what can be named is {', '.join(known)}.")
-        refuse = _refusal(f"columns[{name!r}]")
+        refuse = _refusal(f"columns[{str.__str__(name)!r}]")
         called = columns[str.__str__(name)] = text(column, refuse, most_bytes=MAX_NAME_BYTES)
+        if "\0" in called:  # which separates names in what `ob_columns` is the hash of
+            raise refuse(f"is {called!r}; no name of a column has a zero byte.")
         if called.startswith(_OWN_PREFIX):
             raise refuse(f"is {called!r}; names that start with {_OWN_PREFIX!r} are this library's.")
     return columns

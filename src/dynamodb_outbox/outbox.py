@@ -152,7 +152,8 @@ class Outbox:
 
         Send a request that may be repeated with one ClientRequestToken, and build the records once for all of its
         attempts: the records of a second call have ids of their own. What `Transaction` does beyond that (commands,
-        lost answers, versions and sequences) is up to the caller then.
+        lost answers, versions and sequences) is up to the caller then. An event's `dataref` is not used, for where data
+        is kept is the claim check's to decide: its `payload` is what is recorded, and has to be there.
 
         A client is made for it when none was given, because the records name its Region. With a claim check the data of
         large events is stored before this returns. What is returned is yours: changing it changes no other record.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
+    from dynamodb_outbox.core.record.waiting import Found
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import DataRef, Event
@@ -131,6 +132,10 @@ class RecordStates(Protocol):
 
     def park(self, table: str, image: WireItem, parking: Parking) -> Parked:
         """Store a record as parked, whether it is still there or not, and say whether that holds and is new."""
+        ...
+
+    def find(self, table: str, key: WireItem) -> Found:
+        """Read one item consistently, by the key attributes among `key`; every failure of the call is an answer."""
         ...
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,9 +25,11 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
+from dynamodb_outbox.core.commit.targets import table_name
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
 from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.commands import (
     Done,
     Entry,
@@ -45,18 +46,21 @@ from dynamodb_outbox.core.relay.commands import (
 )
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
-from dynamodb_outbox.core.relay.select import Selected, Selection, select
+from dynamodb_outbox.core.relay.select import Selection, select
 from dynamodb_outbox.core.relay.states import State
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
 from dynamodb_outbox.invocation_log import InvocationLog
 from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.misfits import Held, judged
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.relay.commands import Command
+    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.misfits import Judged
     from dynamodb_outbox.ports import Clock, Crew, Entropy, RecordStates, Results, Sink
 
 __all__ = ["Relay"]
@@ -68,14 +72,15 @@ _UNLIMITED_MS = 60_000
 """The time an invocation without a context takes at most."""
 _TABLE_CALLS = 2
 _MOST_IN_FLIGHT = 1000  # each is a thread
-_REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+", re.ASCII)
+_SHARE_OF_READING = 4
+"""Of an invocation's time one in so many parts may go to asking the table about records of other layouts."""
 
 
 class Relay:
     """Relays outbox records from a table's stream to `sink`.
 
     layout         the writer's Layout
-    table          the table's name; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -87,9 +92,9 @@ class Relay:
 
     An event that the sink can never accept is stored as parked, and its key goes on.
 
-    One relay a table. Published and parked are states of a record, not of a destination: of two relays on one stream
-    the one would find a record published by the other, and take its own park of an event in it for done. Events that
-    go to several places go to one bus, and from there by its rules.
+    One relay a table, or one of each layout where several share it. Published and parked are states of a record, not of
+    a destination: of two relays on one stream the one would find a record published by the other, and take its own park
+    of an event in it for done. Events that go to several places go to one bus, and from there by its rules.
 
     Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
     stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
@@ -116,7 +121,7 @@ class Relay:
             raise ConfigurationError(f"Relay(ordering={shown(ordering)}): 'key' or 'none'.")
         whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
         if table is not None:
-            text(table, _refusal("table"))
+            table = table_name(text(table, _refusal("table")))
         if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
             raise ConfigurationError(f"Relay(source={shown(source)}): {fault}")
         self.sink = sink
@@ -146,14 +151,9 @@ class Relay:
         """
         started_ms = self._clock.monotonic_ms()
         remaining_ms = _remaining_ms(context)
-        selection = select(_records_of(event), self.layout)
-        _report_elsewhere(selection)
-        self._warn_of_strangers(selection)
-        selected = selection.records
-        if not selected:
-            return _answer(None)
-        table = self._table_of(selected)
-        batch = _Batch(selected, table, self.sink, self.layout, source=self._source or table)
+        batch = self._batch_of(_records_of(event), started_ms + remaining_ms // _SHARE_OF_READING)
+        if not batch.entries:
+            return _answer(batch.held_at)
         machine = Machine(
             batch.entries,
             self._settings,
@@ -165,11 +165,24 @@ class Relay:
         lowest = run.to_the_end()
         self._recent_parks = machine.recent_parks
         run.report(lowest)
-        if selection.held is not None:
-            _log.error("held at record %s: %s", selection.held.sequence_number, selection.held.error)
-        if lowest is not None:
-            return _answer(selected[lowest].sequence_number)
-        return _answer(None if selection.held is None else selection.held.sequence_number)
+        return _answer(batch.held_at if lowest is None else batch.selected[lowest].sequence_number)
+
+    def _batch_of(self, records: Sequence[Any], read_until_ms: int) -> _Batch:
+        """Return what can be relayed of stream records, and report what cannot."""
+        selection = select(records, self.layout)
+        _report_elsewhere(selection)
+        self._warn_of_strangers(selection)
+        found = judged(selection, self._states, self._table, self._clock, read_until_ms)
+        if found.passed:
+            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
+        if found.held is not None and not found.records and not found.passed:
+            raise found.held.error
+        table = self._table_of(found.records) if found.records else ""
+        batch = _Batch(found, table, self.sink, self.layout, source=self._source or table)
+        if batch.held is not None:
+            _log.error("held at record %s: %s", batch.held.sequence_number, batch.held.error)
+        return batch
 
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
@@ -199,23 +212,35 @@ class Relay:
 
 
 class _Batch:
-    """The records of one invocation, decoded, and their events as entries of the machine and of the sink."""
+    """The records of one invocation, decoded, and their events as entries of the machine and of the sink.
 
-    def __init__(self, selected: Sequence[Selected], table: str, sink: Sink, layout: Layout, *, source: str) -> None:
-        self.selected = selected
+    It ends before the record at which the stream is `held`: one of another layout, or one that cannot be decoded here.
+    """
+
+    def __init__(self, found: Judged, table: str, sink: Sink, layout: Layout, *, source: str) -> None:
+        self.selected = found.records
+        self.held = found.held
         self.table = table
         self.entries: list[Entry] = []
         self.prepared: list[Prepared | None] = []
         self.first: list[int] = []  # record -> its first entry
-        for number, one in enumerate(selected):
+        for number, one in enumerate(found.records):
             self.first.append(len(self.entries))
             try:
                 record = decode(one.image, layout, source=source)
+            except ConfigurationError as error:
+                self.selected, self.held = found.records[:number], Held(one.sequence_number, error)
+                break
             except InvalidRecord as error:
                 fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
                 self._add(Entry(number, ordering_key(one.image, layout), 0, fault), None)
             else:
                 self._prepare(number, record, sink)
+
+    @property
+    def held_at(self) -> str | None:
+        """The sequence number at which the stream is held, if it is."""
+        return None if self.held is None else self.held.sequence_number
 
     def _prepare(self, number: int, record: Record, sink: Sink) -> None:
         for event in record.events:
@@ -395,7 +420,7 @@ def _remaining_ms(context: Any) -> int:
 def _report_elsewhere(selection: Selection) -> None:
     """Log the records left to another Region's relay. Where one of the two is no Region, nobody may relay them."""
     for (written_in, here), count in selection.elsewhere.items():
-        known = _REGION.fullmatch(written_in) and _REGION.fullmatch(here)
+        known = is_region(written_in) and is_region(here)
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
+from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared
 from dynamodb_outbox.publisher import Relay
 
@@ -65,6 +66,9 @@ class Table:
         self.settled: list[str] = []
         self.parked: list[tuple[str, str, Parking]] = []
         self.answers: list[Settled] = []
+        self.stored: dict[str, WireItem] = {}
+        self.unread: str | None = None
+        self.read: list[str] = []
 
     def settle(self, table: str, images: Sequence[WireItem], now_ms: int) -> Settled:
         """Settle, or answer as scripted."""
@@ -80,6 +84,12 @@ class Table:
         before = {sort_key for _, sort_key, _ in self.parked}
         self.parked.append((table, image["sk"]["S"], parking))
         return Parked(new=self.failure is None and image["sk"]["S"] not in before, failure=self.failure)
+
+    def find(self, table: str, key: WireItem) -> Found:
+        """Find the item as it was inserted, or as is said by its sort key; or fail as scripted."""
+        assert table == "shop"
+        self.read.append(key["sk"]["S"].rpartition("#")[2])
+        return Found(self.stored.get(self.read[-1], key)) if self.unread is None else Found({}, self.unread)
 
 
 class Context:

@@ -142,6 +142,8 @@ def test_guards_have_a_sort_key_where_the_table_has_one() -> None:
         (Layout(select={}), {"pk": {"S": "A"}, "sk": {"S": "1"}}, True),
         (Layout(select={}), {"pk": {"S": "IDEMP#1"}, "sk": {"S": "GUARD"}, "ob_v": {"N": "1"}}, False),
         (Layout(select={}), {"pk": {"S": "INBOX#1"}, "sk": {"S": "GUARD"}, "ob_v": {"N": "1"}}, False),
+        (Layout(select={}), {"pk": {"S": "CMD#1"}, "sk": {"S": "GUARD"}, "ob_guard": {"M": {}}}, False),
+        (Layout(), {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}, "ob_guard": {"M": {}}}, False),
         (Layout(select={}), {"pk": {"S": "INBOX#7"}, "sk": {"S": "1"}}, True),
         (Layout(select={}, sk_type="N"), {"pk": {"S": "A"}, "sk": {"N": "1"}}, True),
         (Layout(select={"kind": "EVENT"}), {"pk": {"S": "A"}, "sk": {"S": "1"}, "kind": {"S": "EVENT"}}, True),

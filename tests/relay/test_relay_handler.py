@@ -426,6 +426,15 @@ def test_the_table_must_be_known() -> None:
     assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
 
 
+def test_a_tables_arn_is_its_name() -> None:
+    """In requests to the table, and as the source of rows that name none."""
+    bus, table = Bus(), Table()
+    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop"
+    assert failures(relay(bus, table, table=arn).lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert table.settled == ["OUTBOX#1"]
+    assert [event.source for event in bus.accepted] == ["shop"]
+
+
 @pytest.mark.parametrize(("answer", "kept"), [(Parked(failure="x"), 0), (Parked(failure="x", lost=True), 1), (None, 1)])
 def test_a_park_that_is_turned_away_costs_nothing_and_a_lost_one_its_unit(answer: Parked | None, kept: int) -> None:
     """What raises anything at all (None) counts as lost."""

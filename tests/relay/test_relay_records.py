@@ -13,6 +13,7 @@ from botocore.stub import Stubber
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
+from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
@@ -506,6 +507,21 @@ def test_no_connection_is_tried_again(offline: Any) -> None:
     states = DynamoRecordStates(LAYOUT, client=offline)
     assert states.settle("shop", [pending(1)], NOW_MS) == Settled(again=(0,))
     assert "EndpointConnectionError" in str(states.park("shop", pending(1), WHY))
+
+
+def test_an_item_is_found_consistently(offline: Any) -> None:
+    """By its key attributes alone; one that is gone is empty."""
+    states = DynamoRecordStates(LAYOUT, client=offline)
+    image = pending(1)
+    asked = {"TableName": "shop", "Key": {name: image[name] for name in ("pk", "sk")}, "ConsistentRead": True}
+    with Stubber(offline) as stub:
+        stub.add_response("get_item", {"Item": image}, asked)
+        assert states.find("shop", image) == Found(image)
+        stub.add_response("get_item", {}, asked)
+        assert states.find("shop", image) == Found({})
+        stub.add_client_error("get_item", "AccessDeniedException", "no GetItem", 400)
+        assert states.find("shop", image) == Found({}, "AccessDeniedException: no GetItem")
+    assert "EndpointConnectionError" in str(states.find("shop", image).failure)
 
 
 def refuse(stub: Any, operation: str, item: dict[str, Any] | None = None) -> None:

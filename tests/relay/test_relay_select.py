@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -191,13 +192,23 @@ def test_what_select_asks_for_is_looked_for_in_the_image() -> None:
 WAITING: dict[str, Any] = {"ob_v": {"N": "1"}, "ob_pending": {"S": "03"}, "state": {"S": "pending"}}
 
 
+def misfits(layout: Layout, *records: dict[str, Any]) -> list[str]:
+    """Return the reasons of the misfits, where nothing else is selected."""
+    selection = select(records, layout)
+    assert selection.records == ()
+    return [one.reason for one in selection.misfits]
+
+
 @pytest.mark.parametrize(
     "layout", [Layout(prefix="EVENT#"), Layout(select={"kind": "EVENT"}), Layout(select={"pk": {"prefix": "E"}})]
 )
-def test_a_record_of_another_layout_is_an_error_and_not_silence(layout: Layout) -> None:
-    """Nobody would ever publish it; the advice names both ways out."""
-    with pytest.raises(ConfigurationError, match=r"Layout of the writer.*stream_filter"):
-        select([stream_record(**WAITING)], layout)
+@pytest.mark.parametrize("mark", ["ob_pending", "ob_settle"])
+def test_a_record_of_another_layout_is_a_misfit_and_not_silence(layout: Layout, mark: str) -> None:
+    """Nobody would ever publish it; the advice names both ways out. One that nothing settles is in no index."""
+    image = {**WAITING, "ob_settle": {"S": "none"}}
+    del image["ob_settle" if mark == "ob_pending" else "ob_pending"]
+    (reason,) = misfits(layout, stream_record(**image))
+    assert re.search(r"Layout of the writer.*stream_filter", reason)
 
 
 @pytest.mark.parametrize(
@@ -205,36 +216,134 @@ def test_a_record_of_another_layout_is_an_error_and_not_silence(layout: Layout) 
     [
         ("OUTBOX#1#parked", WAITING | {"ob_pending": {"S": "parked"}}),
         ("GUARD", {"ob_v": {"N": "1"}, "ob_guard": {"M": {}}}),
+        ("OUTBOX#1", WAITING | {"ob_guard": {"M": {}}}),
         ("META", {"ob_pending": {"S": "03"}}),
         ("OUTBOX#1", {"ob_v": {"N": "1"}, "state": {"S": "published"}}),
+        ("OUTBOX#1", {"ob_v": {"N": "1"}, "state": {"S": "published"}, "ob_settle": {"S": "mark"}}),
+        ("OUTBOX#1", WAITING | {"ob_pending": {"S": "parked"}, "ob_settle": {"S": "none"}}),
     ],
 )
-@pytest.mark.parametrize("layout", [Layout(prefix="EVENT#"), Layout(select={"kind": "EVENT"})])
+@pytest.mark.parametrize(
+    "layout", [Layout(prefix="EVENT#"), Layout(select={"kind": "EVENT"}), Layout(columns={"type": "kind"})]
+)
 def test_what_waits_for_no_relay_is_passed_over(layout: Layout, sk: str, image: dict[str, Any]) -> None:
-    """Guards, what stands for a parked record, what is published, items of the user's."""
-    assert select([stream_record(sk=sk, **image)], layout).records == ()
+    """Guards, what stands for a parked record, copies of what was published, items of the user's."""
+    assert misfits(layout, stream_record(sk=sk, **image)) == []
 
 
-def test_other_columns_than_the_writers_are_an_error() -> None:
-    """On either side: the event would be another one. A record that was parked waits for nobody."""
+@pytest.mark.parametrize(
+    "layout",
+    [Layout(), Layout(select={}), Layout(placement="table", select={"type": "t"}), Layout(columns={"type": "kind"})],
+)
+@pytest.mark.parametrize("image", [{"ob_v": {"N": "1"}}, {}, WAITING, WAITING | {"ob_columns": {"S": "other"}}])
+def test_a_guard_is_no_record_whatever_tells_records(layout: Layout, image: dict[str, Any]) -> None:
+    """Its keys may be those of a record by this layout, where another layout wrote it; nor is it a stranger."""
+    record = stream_record(**image, ob_guard={"M": {}})
+    assert misfits(layout, record) == []
+    assert select([record], layout).strangers == 0
+
+
+def test_other_columns_than_the_writers_make_a_misfit() -> None:
+    """On either side: the event would be another one. A record that was parked or published waits for nobody."""
     layout = Layout(columns={"type": "kind"})
     theirs = WAITING | {"ob_columns": {"S": layout.columns_digest}}
     assert len(select([stream_record(**theirs)], layout).records) == 1
     for image, read_by in ((theirs, LAYOUT), (WAITING, layout), (theirs, Layout(columns={"type": "sort"}))):
-        with pytest.raises(ConfigurationError, match="other column names"):
-            select([stream_record(**image)], read_by)
-        assert select([stream_record(**image | {"ob_pending": {"S": "parked"}})], read_by).records == ()
+        (reason,) = misfits(read_by, stream_record(**image))
+        assert re.search(r"other column names.*Layout of the writer.*filter on `ob_columns`", reason)
+        assert misfits(read_by, stream_record(**image | {"ob_pending": {"S": "parked"}})) == []
+        published = {name: value for name, value in image.items() if name != "ob_pending"}
+        assert misfits(read_by, stream_record(**published | {"state": {"S": "published"}})) == []
     assert len(select([stream_record(ob_columns={"S": "?"})], layout).records) == 1
 
 
-def test_what_comes_before_a_record_of_another_layout_is_relayed() -> None:
+@pytest.mark.parametrize(
+    ("layout", "sk", "image"),
+    [
+        (Layout(), "OUTBOX#B#7", {"id": {"S": "7"}}),
+        (Layout(prefix="E"), "EV#7", {"id": {"S": "7"}}),
+        (Layout(prefix="E", select={"type": "t"}), "EV#7", {"id": {"S": "7"}}),
+        (Layout(prefix="E", columns={"id": "uid"}), "EV#7", {"uid": {"S": "7"}, "id": {"S": "V#7"}}),
+    ],
+)
+def test_a_record_whose_key_tells_another_id_is_a_misfit(layout: Layout, sk: str, image: dict[str, Any]) -> None:
+    """The prefix of its writer begins with this layout's; published it would be another event."""
+    record = WAITING | {"ob_columns": {"S": layout.columns_digest}} if layout.columns else WAITING
+    (reason,) = misfits(layout, stream_record(sk=sk, **record, **image))
+    assert re.search(r"another id.*Layout of the writer.*prefixes", reason)
+    parked = record | image | {"state": {"S": "parked"}, "ob_pending": {"S": "parked"}}
+    assert misfits(layout, stream_record(sk=sk, **parked)) == []
+
+
+@pytest.mark.parametrize(
+    ("layout", "sk", "image"),
+    [
+        (Layout(), "OUTBOX#7", {"id": {"S": "7"}}),
+        (Layout(), "OUTBOX#7", {}),
+        (Layout(prefix="EV#", select={"type": "t"}), "E7", {"id": {"S": "7"}}),
+        (Layout(columns={"id": "uid"}), "OUTBOX#7", {"uid": {"S": "7"}, "id": {"S": "5"}}),
+    ],
+)
+def test_a_record_whose_key_tells_its_id_is_selected(layout: Layout, sk: str, image: dict[str, Any]) -> None:
+    """Or says nothing else, or tells none; a column that is called `id` is another thing where ids have another."""
+    record = WAITING | {"ob_columns": {"S": layout.columns_digest}} if layout.columns else WAITING
+    assert len(select([stream_record(sk=sk, **record, **image)], layout).records) == 1
+    assert len(select([stream_record(sk="OUTBOX#7", id={"S": "row"})], LAYOUT).records) == 1
+
+
+def test_misfits_are_in_the_order_of_the_stream_and_end_what_comes_before_them() -> None:
     """So that a batch from both sides of a change does not stay for ever."""
     other = stream_record("9", **WAITING, ob_columns={"S": "other"})
     later = stream_record("11", **WAITING, ob_columns={"S": "other"})
     selection = select([stream_record("10", **WAITING), later, other, stream_record("8", **WAITING)], LAYOUT)
-    assert [one.sequence_number for one in selection.records] == ["8"]
-    assert selection.held is not None
-    assert selection.held.sequence_number == "9"
+    assert [one.sequence_number for one in selection.records] == ["8", "10"]
+    assert [one.sequence_number for one in selection.misfits] == ["9", "11"]
+    assert [one.table for one in selection.misfits] == ["shop", "shop"]
+    assert [one.sequence_number for one in selection.before(selection.misfits[0])] == ["8"]
+    assert [one.sequence_number for one in selection.before(selection.misfits[1])] == ["8", "10"]
+
+
+ABROAD: dict[str, Any] = {"S": "us-east-1"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "image", "left"),
+    [
+        (Layout(prefix="EVENT#"), {"region": ABROAD}, True),
+        (Layout(columns={"type": "kind"}), {"region": ABROAD}, True),
+        (Layout(columns={"region": "made_in"}), {"region": ABROAD}, True),
+        (Layout(columns={"region": "made_in"}), {"made_in": ABROAD}, True),
+        (LAYOUT, {"sk": "OUTBOX#B#7", "id": {"S": "7"}, "region": ABROAD}, True),
+        (Layout(prefix="EVENT#"), {"region": {"S": "eu-west-1"}}, False),
+        (Layout(prefix="EVENT#"), {"region": {"S": "north"}}, False),
+        (Layout(prefix="EVENT#"), {"region": {"N": "1"}}, False),
+        (Layout(prefix="EVENT#"), {"made_in": ABROAD}, False),
+        (Layout(columns={"region": "made_in"}), {"made_in": ABROAD, "region": {"S": "eu-west-1"}}, False),
+        (Layout(columns={"region": "made_in"}), {"made_in": {"S": "Spain"}, "region": ABROAD}, True),
+    ],
+)
+def test_a_misfit_of_another_region_is_left_to_that(layout: Layout, image: dict[str, Any], left: bool) -> None:
+    """By the name that this layout or the schema has for the Region, and only where it looks like one."""
+    selection = select([stream_record(**{**WAITING, **image})], layout)
+    assert selection.records == ()
+    assert selection.elsewhere == ({("us-east-1", "eu-west-1"): 1} if left else {})
+    assert len(selection.misfits) == (0 if left else 1)
+
+
+def test_a_misfit_of_a_stream_without_a_region_is_left_to_nobody() -> None:
+    """An emulator's may have none, or one that no writer is in."""
+    for here in (None, "local"):
+        record = stream_record(**WAITING, region=ABROAD) | {"awsRegion": here}
+        assert len(misfits(Layout(prefix="EVENT#"), record)) == 1
+
+
+@pytest.mark.parametrize("image", [{"region": "us-east-1"}, {"region": None}, {"sk": {"S": "META"}}])
+def test_a_misfit_is_found_by_the_keys_of_the_stream_record(image: dict[str, Any]) -> None:
+    """Its image has not been looked at, and may be anything."""
+    record = stream_record()
+    record["dynamodb"]["NewImage"] = WAITING | image
+    (one,) = select([record], Layout(prefix="EVENT#")).misfits
+    assert (one.image["pk"], one.image["sk"]) == ({"S": "ORDER#1"}, {"S": "OUTBOX#1"})
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,11 +17,12 @@ from dynamodb_outbox.event import Event
 from dynamodb_outbox.sdk.errors import said
 from dynamodb_outbox.sinks import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
-from dynamodb_outbox.testing.simulation.facts import Accepted, Faulted, Rejected, Sent
+from dynamodb_outbox.testing.simulation.facts import Accepted, Faulted, Rejected, Sent, Swallowed
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def entry(event_id: str, *, poison: bool = False, **other: Any) -> dict[str, Any]:
@@ -139,6 +141,18 @@ def test_a_malformed_answer_has_a_result_too_few_though_everything_was_accepted(
         assert len(world.noted(Accepted)) == 2
 
 
+def test_the_ledger_has_what_a_bus_that_does_not_exist_swallowed() -> None:
+    """The answer says that it was accepted, as EventBridge does; the ledger says what became of it."""
+    with ground() as world:
+        assert codes(put(world, entry("a", EventBusName="my-bus"), entry("b"))) == ["", ""]
+        assert [fact.event_id for fact in world.noted(Accepted)] == ["b"]
+        (gone,) = world.noted(Swallowed)
+        assert (gone.destination, gone.invocation, gone.event_id, gone.bus) == ("orders", 5, "a", "my-bus")
+    with ground(PlannedFault("target_vanishes", 0, amount_ms=1_000)) as world:
+        assert codes(put(world, entry("a"))) == [""]
+        assert [(fact.event_id, fact.bus) for fact in world.noted(Swallowed)] == [("a", "orders")]
+
+
 def test_an_entry_that_is_not_valid_may_take_the_whole_request_with_it() -> None:
     """Nothing is accepted then; the fault waits for such a request."""
     with ground(PlannedFault("request_rejected", 0)) as world:
@@ -148,6 +162,29 @@ def test_an_entry_that_is_not_valid_may_take_the_whole_request_with_it() -> None
         assert codes(put(world, entry("b"), entry("c", poison=True))) == ["", "MalformedDetail"]
 
 
+def test_what_a_client_does_not_know_ends_the_run() -> None:
+    """An operation, an argument: nobody may take a simulated error for one of AWS."""
+    calls: list[Callable[[Any], Any]] = [
+        lambda client: client.put_events(Entry=[entry("a")]),
+        lambda client: client.describe_event_bus(Name="orders"),
+    ]
+    for call, words in zip(calls, ("PutEvents with Entry: with Entries it is", "no describe_event_bus: "), strict=True):
+        with ground() as world:
+            client = Bus(world.network, "orders").client(world.process())
+            assert not hasattr(client, "_endpoint")
+            with pytest.raises(NotSimulated, match=words):
+                world.run(partial(call, client))
+
+
+def test_errors_are_those_that_boto3_names() -> None:
+    """`client.exceptions` has them, and what is raised is one of them."""
+    with ground(PlannedFault("missing_target", 0, amount_ms=1_000)) as world:
+        client = Bus(world.network, "orders").client(world.process())
+        (error,) = world.run(lambda: client.put_events(Entries=[entry("a")]))
+        assert isinstance(error, client.exceptions.ResourceNotFoundException)
+        assert isinstance(error, client.exceptions.ClientError)
+
+
 def test_a_client_makes_as_many_attempts_as_its_configuration_says() -> None:
     """With pauses, for what may pass; one alone for an error that will not, and by default."""
     patient = Config(connect_timeout=0.1, read_timeout=0.2, retries={"mode": "standard", "total_max_attempts": 3})
@@ -155,8 +192,6 @@ def test_a_client_makes_as_many_attempts_as_its_configuration_says() -> None:
     with ground(*faults) as world:
         client = Bus(world.network, "orders").client(world.process(), config=patient)
         assert repr(client) == "<simulated client of orders>"
-        (error,) = world.run(lambda: client.put_events(Entry=[entry("a")]))
-        assert isinstance(error, TypeError)
         (answer,) = world.run(lambda: client.put_events(Entries=[entry("a")]))
         assert codes(answer) == [""]
         assert len(world.noted(Sent)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -129,9 +130,10 @@ def test_an_answer_that_is_not_json_is_an_error() -> None:
 
 
 def test_an_error_is_reported_and_its_instance_used_again() -> None:
-    """The handler's own memory stays."""
+    """With the place in the handler where it came from. The handler's own memory stays."""
     with ground() as world:
         calls: list[int] = []
+        line = 1 + sys._getframe().f_lineno + 4
 
         def handler(*_: Any) -> None:
             calls.append(1)
@@ -141,7 +143,9 @@ def test_an_error_is_reported_and_its_instance_used_again() -> None:
         made = function(world, handler)
         assert invoke(world, made) == FunctionFailed("ValueError", "broken")
         assert invoke(world, made) == Responded(None)
-        assert [fact.error for fact in world.noted(Raised)] == ["ValueError: broken"]
+        assert [fact.error for fact in world.noted(Raised)] == [
+            f"ValueError: broken (test_simulation_functions.py:{line})"
+        ]
         assert {fact.instance for fact in world.noted(Invoked)} == {"orders#1"}
 
 

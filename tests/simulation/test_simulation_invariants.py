@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -401,12 +402,48 @@ def test_published_without_an_insert() -> None:
 
 
 def test_raising_after_a_part_was_accepted() -> None:
-    """Raising is right when nothing was accepted, and gives up a part of the batch otherwise."""
-    facts = good_run()
-    nothing = [invoked(2, {"10": "a2"}, at_ms=60), Raised(62, 2, "ImageMissing")]
-    part = [nothing[0], accepted("a2", 2, at_ms=61), nothing[1]]
-    assert broken([*facts, *nothing]) == set()
-    assert broken([*facts, *part]) == {"answers_after_partial_failure"}
+    """Raising is right when nothing was accepted, or nobody heard of it, and gives up a part of the batch otherwise."""
+    facts, batch = good_run(), invoked(2, {"9": "a1", "10": "a2"}, at_ms=60)
+    sent, heard = Sent(60, "orders", "PutEvents", 2, 1, "p"), Heard(61, "orders", "PutEvents", 2, 1, "")
+    part, raised = accepted("a1", 2, at_ms=61), Raised(62, 2, "ImageMissing")
+    malformed = Faulted(61, "entry_malformed_answer", "orders", 2)
+    assert broken([*facts, batch, raised]) == set()
+    assert broken([*facts, batch, sent, part, replace(heard, error="ReadTimeoutError"), raised]) == set()
+    assert broken([*facts, batch, sent, part, malformed, heard, raised]) == set()
+    assert broken([*facts, invoked(2, {"9": "a1"}, at_ms=60), sent, part, heard, raised]) == set()
+    assert broken([*facts, batch, sent, part, heard, raised]) == {"answers_after_partial_failure"}
+
+
+def test_raising_after_a_part_of_the_first_record_was_accepted() -> None:
+    """Then nothing would be given up: an answer would have to name that record, and so all of the batch."""
+    changes = [*committed("r", "x", "y", at_ms=0), *committed("s", "z", at_ms=1)]
+    facts = [*changes, written("r", "9"), written("s", "10"), invoked(1, {"9": "r", "10": "s"})]
+    x, y, z = accepted("x", change="r"), accepted("y", change="r", n=1), accepted("z", change="s")
+    raised = Raised(30, 1, "KeyError: 'type' (relay.py:25)")
+    rule = "answers_after_partial_failure"
+    sent, heard = Sent(15, "orders", "PutEvents", 1, 1, "p"), Heard(25, "orders", "PutEvents", 1, 1, "")
+    for before in ([x], [z], [x, z]):
+        assert rule not in broken([*facts, sent, *before, heard, raised])
+    (found,) = [one for one in check([*facts, sent, x, y, heard, raised], Terms()) if one.invariant == rule]
+    assert found.facts == (x, y, raised)
+    assert found.words == f"invocation 1 raised ({raised.error}) after the record of A.1+A.2 was accepted"
+
+
+def test_what_is_stuck_is_told_with_its_reason() -> None:
+    """Of several, that comes first which the bus refuses; for poison it is said what to do."""
+    reason = "poison: its bus refuses it for ever; park it, or simulate(poison=False)"
+    for data, words in (({"poison": True}, reason), ({}, "refuses it for what the entry says: MalformedDetail")):
+        payload = json.dumps({"change": "a2", "n": 0, **data})
+        poisoned = replace(event("a2"), payload=payload)
+        of_a2 = Committed(5, "tx-a2", "w", "a2", ((record("a2"), (poisoned,)),), frozenset({("A", "META")}))
+        facts = [*committed("a1"), of_a2, *committed("a2", at_ms=5)[1:], written("a1", "9"), written("a2", "10")]
+        for n in range(1, 9):
+            facts += [invoked(n, {"9": "a1", "10": "a2"}, at_ms=100 * n), replace(refused("a2"), invocation=n)]
+            facts.append(Answered(100 * n + 50, n, "", ("9", "10")))
+        (found,) = [one for one in check(facts, Terms()) if one.invariant == "everything_ends"]
+        assert found.words.startswith("A.2 is stuck: ")
+        assert found.words.endswith(words)
+        assert [getattr(fact, "invocation", 0) for fact in found.facts] == [0, 1, 1, 1, 8, 8, 8]
 
 
 def test_an_answer_that_names_something_else() -> None:

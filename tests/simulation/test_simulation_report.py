@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import pickle
 import re
 import runpy
@@ -245,8 +244,16 @@ def test_a_failure_says_how_to_see_it_again() -> None:
 
     plain = again()
     assert re.fullmatch(r"Again: simulate\(make_handler, seeds=\[\d+\]\), or run\(.*", plain)
-    text = again(poison=False, ordered=False, destinations=2, faults=["reset_before"], without=["everything_ends"])
+    text = again(
+        poison=False,
+        ordered=False,
+        destinations=2,
+        faults=["reset_before"],
+        without=["everything_ends"],
+        settings={"parallelization_factor": 4, "batch_size": 5},
+    )
     options = ", destinations=2, ordered=False, poison=False, faults=['reset_before'], without=['everything_ends']"
+    options += ", settings={'parallelization': 4, 'batch_size': 5}"
     assert options in text
     asked = text.removeprefix("Again: ").partition(", or run")[0]
     names = {"simulate": simulate, "make_handler": made(EventIdAsIdentifier)}
@@ -299,7 +306,10 @@ def test_a_failure_travels() -> None:
 
 
 def test_a_failure_that_does_not_happen_again_is_told_as_it_was() -> None:
-    """A handler with a memory of its own outside of the world may be right at the second time; the failure stands."""
+    """A handler with a memory of its own outside of the world may be right at the second time; the failure stands.
+
+    It says that this is so.
+    """
     wrong = [True]
 
     def forgetful(world: FunctionWorld) -> Callable[[Any, Any], Any]:
@@ -313,41 +323,30 @@ def test_a_failure_that_does_not_happen_again_is_told_as_it_was() -> None:
 
         return handled
 
-    report = simulate(forgetful, seeds=ENOUGH, shrink_runs=20)
-    assert len(report.failures[0].scenario.writes) > 20
+    (failure,) = simulate(forgetful, seeds=ENOUGH, shrink_runs=20).failures
+    assert len(failure.scenario.writes) > 20
+    assert failure.text.startswith(f"{failure.invariant}: ")
+    assert "\n\nThis did not happen again when the same seed was run a second time: the handler keeps" in failure.text
 
 
-def test_logging_is_switched_off_meanwhile_only() -> None:
-    """What handlers log in thousands of runs is of no use; afterwards logging is as it was, also after an error.
-
-    The collector of garbage looks less often meanwhile.
-    """
-    seen: list[bool] = []
+def test_the_collector_of_garbage_looks_less_often_meanwhile_only() -> None:
+    """Afterwards it is as it was, also after an error."""
     thresholds = [gc.get_threshold()]
 
     def make_handler(world: FunctionWorld) -> object:
-        seen.append(logging.getLogger("dynamodb_outbox").isEnabledFor(logging.ERROR))
         thresholds.append(gc.get_threshold())
         raise RuntimeError(world.destination)
 
-    with pytest.raises(SimulationFailed):
-        simulate(make_handler, seeds=[1], shrink_runs=1).check()  # type: ignore[arg-type]  # it never returns
-    assert set(seen) == {False}
-    assert logging.getLogger("dynamodb_outbox").isEnabledFor(logging.ERROR)
+    with pytest.raises(ConfigurationError):
+        simulate(make_handler, seeds=[1])  # type: ignore[arg-type]  # it never returns
     assert gc.get_threshold() == thresholds[0]
     assert {during[0] > thresholds[0][0] for during in thresholds[1:]} == {True}
 
 
-def test_what_is_not_simulated_is_refused() -> None:
-    """A client of another service does not exist in the world."""
-
-    def make_handler(world: FunctionWorld) -> object:
-        with pytest.raises(ValueError, match="no service 'sqs' is simulated: events, dynamodb"):
-            world.client("sqs")
-        raise SystemExit
-
-    with pytest.raises(SimulationFailed):
-        simulate(make_handler, seeds=[1], shrink_runs=0).check()  # type: ignore[arg-type]  # it never returns
+def test_a_report_counts_in_good_english() -> None:
+    """One run is one run."""
+    report = Report(events=[1], accepted=1, recoveries=Counter({("crash", "parked"): 1}))
+    assert str(report).startswith("1 run, 1 event committed (median 1 a run), 1 acceptance, 1 fault, 0 failures")
 
 
 @pytest.mark.parametrize("command", [["--seeds", "2"], ["--seeds", "2", "--first", "7"]])
@@ -358,3 +357,24 @@ def test_the_command(command: list[str], monkeypatch: pytest.MonkeyPatch, capsys
         runpy.run_module("dynamodb_outbox.testing.simulation", run_name="__main__")
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("2 runs, ")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["--handler", "wrong_relays:gate_removed", "--seed", "3", "--no-poison"], 0, "1 run, "),
+        (["--handler", "wrong_relays:poison_not_parked", "--seed", "1"], 1, "\neverything_ends: F.1 is stuck"),
+        (["--handler", "wrong_relays:nobody"], 2, "--handler wrong_relays:nobody: module 'wrong_relays' has no"),
+        (["--handler", "no_such_module"], 2, "No module named 'no_such_module'"),
+    ],
+)
+def test_the_command_runs_other_relays(
+    command: list[str], status: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are named as module:function; what cannot be run is said, without a traceback."""
+    monkeypatch.setattr(sys, "argv", ["simulation", *command])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("dynamodb_outbox.testing.simulation", run_name="__main__")
+    printed = capsys.readouterr()
+    assert said in (printed.err if status == 2 else printed.out)
+    assert ended.value.code == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,10 @@ from dynamodb_outbox.core.commit.answers import Cancelled, Committed, Reason, Re
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.testing.simulation import facts
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
+from dynamodb_outbox.testing.simulation.expressions import condition_holds, updated
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.process import Process
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
 from dynamodb_outbox.testing.simulation.writers import TableClient
 
@@ -285,11 +287,14 @@ def test_updates() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["SET a = a + :one", "SET a = if_not_exists(a, :one)", "DELETE s :one", "REMOVE a.b", "ADD s :one"]
+    "expression",
+    ["SOT a", "SET a = a + :one", "SET a = if_not_exists(a, :one)", "DELETE s :one", "REMOVE a.b", "ADD s :one"],
 )
 def test_other_updates_are_loud(expression: str) -> None:
-    """An update that is not built changes nothing in silence."""
-    with pytest.raises(NotSimulated):
+    """An update that is not built changes nothing in silence, and is named as it was written."""
+    with pytest.raises(
+        NotSimulated, match=r"ADD of|DELETE s" if expression[0] in "AD" else re.escape(repr(expression))
+    ):
         updated({"UpdateExpression": expression, "ExpressionAttributeValues": {":one": {"N": "1"}}}, {"s": {"S": "x"}})
 
 

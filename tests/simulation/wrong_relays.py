@@ -432,6 +432,11 @@ def made(kind: type[HandWritten]) -> Callable[[FunctionWorld], Handler]:
     return lambda world: kind(world).handler
 
 
+def poison_not_parked(world: FunctionWorld) -> Handler:
+    """Return a handler of `PoisonNotParked`; it has a name, by which a command finds it."""
+    return PoisonNotParked(world).handler
+
+
 WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "eventID as identifier": (made(EventIdAsIdentifier), "answers_name_the_batch"),
     "failed entries ignored": (made(FailedEntriesIgnored), "nothing_is_lost"),

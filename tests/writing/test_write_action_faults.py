@@ -98,6 +98,18 @@ def updated(**given: Any) -> Expression | None:
         (lambda: updated(delete={("a", True): {1}}), "delete= has ('a', True); a path holds names and list positions."),
         (lambda: updated(set={"": 1}), "set= has ''; a path holds names and list positions."),
         (
+            lambda: updated(set={"a" * 65_536: 1}),
+            f"set= has '{'a' * 199}..., of which a name has 65,536 bytes of UTF-8; 65,535 are the most.",
+        ),
+        (
+            lambda: updated(remove=[("a", "é" * 32_768)]),
+            f"remove= has ('a', '{'é' * 193}..., of which a name has 65,536 bytes of UTF-8; 65,535 are the most.",
+        ),
+        (
+            lambda: placeholders_of({"#a": "é" * 32_768}, None, ACTION),
+            "names['#a'], the name of an attribute, has 65,536 bytes of UTF-8; 65,535 are the most.",
+        ),
+        (
             lambda: updated(set={"a": 1}, delete={("a", "b"): {1}}),
             "delete= has ('a', 'b'), which overlaps another change.",
         ),

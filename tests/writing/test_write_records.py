@@ -26,6 +26,7 @@ from dynamodb_outbox.errors import (
     OutboxError,
     TransactionTooLarge,
 )
+from dynamodb_outbox.event import DataRef
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -80,6 +81,17 @@ def test_no_events_are_no_records() -> None:
     """An empty list gives an empty list, which can be added to any transaction."""
     assert World().outbox.records([]) == []
     assert World().outbox.records(iter(())) == []
+
+
+def test_where_the_data_is_kept_is_not_the_callers_to_say() -> None:
+    """The payload is what is recorded; an event that has nothing but a reference is refused."""
+    world = World()
+    event = replace(world.outbox.event("t", {"n": 1}, key="K"), dataref=DataRef("s3://b/k", "0" * 64))
+    (put,) = world.outbox.records([event])
+    assert put["Put"]["Item"]["payload"] == {"S": '{"n":1}'}
+    assert not {"dataref", "datasha256"} & put["Put"]["Item"].keys()
+    with pytest.raises(InvalidEvent, match="payload"):
+        world.outbox.records([replace(event, payload="")])
 
 
 # --- sent by hand -----------------------------------------------------------------------------------------------------

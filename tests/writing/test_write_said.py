@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from boto3.dynamodb.conditions import Attr
 from botocore.exceptions import ClientError
 from write_scripted import ITEM, KEY, World
 
 from dynamodb_outbox import ClaimCheck, Inbox, Keys, Layout, Outbox
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.errors import ConditionFailed, ConfigurationError, InvalidValue, MissingKey, OutboxError
+from dynamodb_outbox.errors import (
+    ConditionFailed,
+    ConfigurationError,
+    InvalidAction,
+    InvalidEvent,
+    InvalidValue,
+    MissingKey,
+    OutboxError,
+)
 from dynamodb_outbox.event import Event
 
 if TYPE_CHECKING:
@@ -213,7 +222,63 @@ SETTINGS: dict[str, Callable[[Any], object]] = {
     "columns' value": lambda bad: Layout(columns={"type": bad}),
     "select": lambda bad: Layout(select={"a": {bad: "x"}}),
     "version_start": lambda bad: Layout(version="v", version_start=bad),
+    "Event's time": lambda bad: made(time=bad),
+    "Event's attributes": lambda bad: made(attributes=bad),
+    "Event's attributes in a list": lambda bad: made(attributes=[bad]),
+    "a type of records()": lambda bad: World().outbox.records([made(type=bad)]),
+    "an id of records()": lambda bad: World().outbox.records([made(id=bad)]),
+    "a source of records()": lambda bad: World().outbox.records([made(source=bad)]),
+    "a payload of records()": lambda bad: World().outbox.records([made(payload=bad)]),
+    "a sequence of records()": lambda bad: World().outbox.records([made(sequence=bad)]),
+    "an attribute of records()": lambda bad: World().outbox.records([made(attributes={"a": bad})]),
 }
+
+
+def made(**fields: Any) -> Event:
+    """Return an event as its own class makes it."""
+    event = World().outbox.event("t", {}, key="K")
+    given: dict[str, Any] = {"payload": "{}", "key": "K"} | fields
+    return Event(**{"id": event.id, "type": "t", "source": "s", "time": event.time, **given})
+
+
+@pytest.mark.parametrize("attributes", [5, ["ab"], "ab", ("a", "b"), True])
+def test_an_events_attributes_are_a_mapping(attributes: Any) -> None:
+    """A list of texts of two characters is none, though Python would make a dict of it."""
+    with pytest.raises(InvalidEvent, match="a dict is needed") as caught:
+        made(attributes=attributes)
+    assert caught.value.field == "attributes"
+    nothing: Any = None
+    assert made(attributes=nothing).attributes == {}
+
+
+class UnwillingText(str):
+    """Text of a class that cannot show itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda tx, text: tx.put({**ITEM, text("\ud800"): 1}, if_absent=True),
+        lambda tx, text: tx.emit("t", {}, attributes={text("A"): "x"}),
+        lambda tx, text: tx.emit("t", {}, attributes={text("id"): "x"}),
+        lambda tx, text: tx.emit("t", {}, attributes={text("a"): 5}),
+        lambda tx, text: tx.emit("t", {}, attributes={text("a"): ""}),
+        lambda tx, text: tx.update(KEY, expression="SET #a = :b", names={text("#ob_a"): "x"}),
+        lambda tx, text: tx.update(KEY, expression="SET #a = :b", names={text("#a"): ""}),
+        lambda tx, text: tx.update(KEY, expression="SET a = :b", values={text(":b"): 1.5}),
+        lambda _, text: Layout(columns={text("type"): ""}),
+        lambda _, text: Layout(columns={text("typo"): "x"}),
+    ],
+)
+def test_a_name_that_cannot_show_itself_is_no_error_of_its_own(act: Callable[[Any, Any], object]) -> None:
+    """Text too may be of a class of the caller's."""
+    with pytest.raises(OutboxError):
+        act(World().outbox.transaction(), UnwillingText)
 
 
 @pytest.mark.parametrize("bad", [HUGE, Unwilling()], ids=["huge", "unwilling"])
@@ -256,4 +321,26 @@ def test_a_name_that_no_attribute_can_have(name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "a" * 65_535, "é" * 32_767])
 def test_names_up_to_the_limit(name: str) -> None:
     """As long as DynamoDB takes them."""
-    World().outbox.transaction().put({**ITEM, name: 1}, if_absent=True)
+    tx = World().outbox.transaction()
+    tx.put({**ITEM, name: 1}, if_absent=True)
+    tx.update({"pk": "B", "sk": "B"}, set={("m", name): 1}, if_exists=True)
+    tx.update({"pk": "C", "sk": "C"}, expression="SET #a = :a", names={"#a": name}, values={":a": 1}, if_exists=True)
+    tx.check({"pk": "D", "sk": "D"}, condition=Attr(name).exists())
+
+
+@pytest.mark.parametrize("name", ["a" * 65_536, "é" * 32_768])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda tx, name: tx.update(KEY, set={name: 1}),
+        lambda tx, name: tx.update(KEY, remove=[("m", name)]),
+        lambda tx, name: tx.update(KEY, expression="SET #a = :a", names={"#a": name}, values={":a": 1}),
+        lambda tx, name: tx.check(KEY, condition="attribute_exists(#a)", names={"#a": name}),
+        lambda tx, name: tx.check(KEY, condition=Attr(f"m.{name}[0]").exists()),
+    ],
+    ids=["set", "remove", "names of an expression", "names of a condition", "a condition of boto3"],
+)
+def test_a_name_that_is_too_long_for_an_expression(act: Callable[[Any, str], object], name: str) -> None:
+    """As in a put; DynamoDB would refuse the whole request and not say which name."""
+    with pytest.raises(InvalidAction, match=r"65,535 are the most"):
+        act(World().outbox.transaction(), name)

@@ -154,4 +154,26 @@ def test_what_is_no_guard_says_so_with_the_command_and_the_table() -> None:
     for item in items:
         verdict = guard_verdict(item, plan, "shop")
         assert isinstance(verdict, NoGuard)
-        assert (verdict.command, verdict.table) == ("command-1", "shop")
+        assert (verdict.command, verdict.table, verdict.newer) == ("command-1", "shop", None)
+        assert "when it is removed, the command can run" in str(verdict)
+
+
+def test_a_guard_of_a_newer_version_is_not_to_be_removed() -> None:
+    """What it says cannot be read here, and it is a guard all the same; what is no version is none."""
+    plan = some_plan(guard=some_guard())
+    for said, newer in (("2", 2), ("10", 10), ("1", None), ("0", None), ("2.5", None), ("9" * 5_000, None)):
+        item: dict[str, Any] = {"ob_v": {"N": said}, "ob_guard": {"L": []}}
+        verdict = guard_verdict(item, plan, "shop")
+        assert isinstance(verdict, NoGuard)
+        assert verdict.newer == newer
+        advice = "Upgrade dynamodb-outbox here, and leave the guard" if newer else "when it is removed"
+        assert advice in str(verdict)
+    others: list[dict[str, Any]] = [
+        {"ob_v": {"N": "2"}},
+        {"ob_v": {"S": "2"}, "ob_guard": {"M": {}}},
+        {"ob_guard": {"M": {}}},
+    ]
+    for item in others:
+        verdict = guard_verdict(item, plan, "shop")
+        assert isinstance(verdict, NoGuard)
+        assert verdict.newer is None

@@ -10,6 +10,7 @@ from boto3.dynamodb.conditions import AttributeBase, ConditionBase, ConditionExp
 from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.expressions import Expression
+from dynamodb_outbox.core.limits import ATTRIBUTE_NAME_BYTES
 from dynamodb_outbox.errors import InvalidAction
 
 __all__ = ["attr_expression"]
@@ -63,12 +64,18 @@ def _check(condition: ConditionBase, action: str) -> None:
 
 
 def _check_name(name: object, action: str) -> None:
-    plain = text(name, lambda reason: InvalidAction(action, f"condition= has an Attr whose name {reason}"))
+    def refuse(reason: str) -> InvalidAction:
+        return InvalidAction(action, f"condition= has an Attr whose name {reason}")
+
+    plain = text(name, refuse)
     if not _PATH.fullmatch(plain):
         raise InvalidAction(
             action,
-            f"condition= has Attr({plain!r}); names stand between dots, positions in brackets: Attr('lines[0].n').",
+            f"condition= has Attr({shown(plain)}); names stand between dots, positions in brackets: "
+            "Attr('lines[0].n').",
         )
+    for step in plain.split("."):
+        text(step.partition("[")[0], refuse, most_bytes=ATTRIBUTE_NAME_BYTES)
 
 
 def _check_choice(values: object, action: str) -> None:

@@ -19,6 +19,7 @@ from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, 
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, stands_for
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
+from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
 from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
@@ -60,7 +61,7 @@ _FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoRecordStates:
-    """Settle and park, for records of `layout`.
+    """Settle, park and find, for records of `layout`.
 
     `client` is a boto3 client of "dynamodb"; made on first use when none is given: two attempts a request, each within
     `timeout_s` seconds. Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
@@ -123,6 +124,13 @@ class DynamoRecordStates:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
             return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+
+    def find(self, table: str, key: WireItem) -> Found:
+        """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
+        try:
+            return Found(self._read(table, key))
+        except _FAILS as error:
+            return Found({}, self._why(error, table))
 
     def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""

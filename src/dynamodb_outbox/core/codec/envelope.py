@@ -115,9 +115,9 @@ def attribute_fault(name: object, value: object) -> str | None:
     if not isinstance(name, str) or not _ATTRIBUTE_NAME.fullmatch(name):
         return f"has the name {shown(name)}; CloudEvents takes lower-case letters and digits only."
     if name in RESERVED_ATTRIBUTES:
-        return f"has the name {name!r}, which belongs to the envelope itself."
+        return f"has the name {shown(name)}, which belongs to the envelope itself."
     if not isinstance(value, str):
-        return f"has {_kind(value)} as the value of {name!r}; text is needed."
+        return f"has {_kind(value)} as the value of {shown(name)}; text is needed."
     return None
 
 

@@ -162,7 +162,7 @@ def _text(value: str, path: _Path) -> str:
 def _name(name: Any, path: _Path) -> str:
     if not isinstance(name, str):
         raise InvalidValue(_said(path), f"has the name {shown(name)} of type {type(name).__name__}; names must be str.")
-    return _text(name, f"{_said(path)}.{name!r}")
+    return _text(name, f"{_said(path)}.{shown(name)}")
 
 
 def _check_attribute(name: str, path: str) -> None:

@@ -171,5 +171,5 @@ def _attributes(attributes: object) -> dict[str, str]:
     for name, value in mapping(attributes, partial(InvalidEvent, "attributes")).items():
         if (fault := attribute_fault(name, value)) is not None:
             raise InvalidEvent("attributes", fault)
-        checked[str.__str__(name)] = _text(f"attributes[{name!r}]", value)
+        checked[str.__str__(name)] = _text(f"attributes[{shown(name)}]", value)
     return checked

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.arguments import mapping, shown, text
 from dynamodb_outbox.core.codec.values import serialize
+from dynamodb_outbox.core.limits import ATTRIBUTE_NAME_BYTES
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ def placeholders_of(names: object, values: object, action: str) -> Placeholders:
                 raise InvalidAction(action, f"{what}= has {shown(name)}; a placeholder looks like {mark}status.")
             if name.startswith(_OURS):
                 raise InvalidAction(
-                    action, f"{name!r}: placeholders that start with {name[:4]!r} are the library's own."
+                    action, f"{shown(name)}: placeholders that start with {name[:4]!r} are the library's own."
                 )
     return Placeholders(
         {str.__str__(name): _attribute(name, attribute, action) for name, attribute in names.items()},
-        {str.__str__(name): serialize(value, f"values[{name!r}]") for name, value in values.items()},
+        {str.__str__(name): serialize(value, f"values[{shown(name)}]") for name, value in values.items()},
     )
 
 
@@ -117,7 +118,10 @@ def check_parentheses(expression: str, argument: str, action: str) -> None:
 
 
 def _attribute(name: str, attribute: object, action: str) -> str:
-    return text(attribute, lambda reason: InvalidAction(action, f"names[{name!r}], the name of an attribute, {reason}"))
+    def refuse(reason: str) -> InvalidAction:
+        return InvalidAction(action, f"names[{shown(name)}], the name of an attribute, {reason}")
+
+    return text(attribute, refuse, most_bytes=ATTRIBUTE_NAME_BYTES)
 
 
 def _enclosed(text: str) -> bool:

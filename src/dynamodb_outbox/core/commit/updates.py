@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import has_utf8_form, mapping, shown
+from dynamodb_outbox.arguments import has_utf8_form, mapping, shown, text
 from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.commit.conditions import VERSION_NAME
 from dynamodb_outbox.core.commit.expressions import Expression
-from dynamodb_outbox.core.limits import INT64_MAX
+from dynamodb_outbox.core.limits import ATTRIBUTE_NAME_BYTES, INT64_MAX
 from dynamodb_outbox.errors import InvalidAction
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class _Writer:
     def path(self, path: Path, section: str) -> str:
         steps = path if isinstance(path, tuple) else (path,)
         self._check(path, steps, section)
-        text = ""
+        written = ""
         for step in steps:
             if isinstance(step, int):
-                text += f"[{step}]"
+                written += f"[{step}]"
             else:
                 placeholder = self.placeholders.setdefault(str.__str__(step), f"#ob_n{len(self.placeholders)}")
-                text += f".{placeholder}" if text else placeholder
-        return text
+                written += f".{placeholder}" if written else placeholder
+        return written
 
     def value(self, value: Any, path: Path, section: str, kinds: frozenset[str] | None = None) -> str:
         where = f"{section}{_said(path)}"
@@ -87,6 +87,8 @@ class _Writer:
                 raise InvalidAction(
                     self.action, f"{section}= has {shown(path)}; a path holds names and list positions."
                 )
+            if isinstance(step, str):
+                text(step, partial(_refusal_of_name, self.action, section, path), most_bytes=ATTRIBUTE_NAME_BYTES)
         for other in self.seen:
             shorter = min(len(other), len(steps))
             if other[:shorter] == steps[:shorter]:
@@ -146,6 +148,10 @@ def with_version(update: Expression | None, attribute: str, version: int) -> Exp
 
 def _refusal(action: str, section: str, reason: str) -> InvalidAction:
     return InvalidAction(action, f"{section}= {reason}")
+
+
+def _refusal_of_name(action: str, section: str, path: Path, reason: str) -> InvalidAction:
+    return InvalidAction(action, f"{section}= has {shown(path)}, of which a name {reason}")
 
 
 def _said(path: Path) -> str:

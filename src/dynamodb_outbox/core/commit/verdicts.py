@@ -9,7 +9,7 @@ from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.conditions import unmet
 from dynamodb_outbox.core.commit.reasons import class_of, weightiest
 from dynamodb_outbox.core.commit.receipt import Receipt
-from dynamodb_outbox.core.record.guards import guard_content
+from dynamodb_outbox.core.record.guards import guard_content, newer_version
 from dynamodb_outbox.errors import (
     ActionFailure,
     CommitConflict,
@@ -82,7 +82,7 @@ def guard_verdict(item: WireItem, plan: CommitPlan, table: str) -> Receipt | Ide
     """
     guard = guard_content(item)
     if guard is None:
-        return NoGuard(plan.command, table)
+        return NoGuard(plan.command, table, newer_version(item))
     if guard.tx == plan.tx:
         return replace(plan.receipt, resolved_by="guard")
     if guard.fingerprint != plan.fingerprint:

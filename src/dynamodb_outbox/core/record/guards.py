@@ -7,6 +7,7 @@ either all that a guard says or nothing: half of it would be a wrong receipt.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["GuardContent", "encode_guard", "guard_content"]
+__all__ = ["GuardContent", "encode_guard", "guard_content", "newer_version"]
 
 _PLACE = ("table", "pk", "sk")
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,14 @@ def guard_content(item: WireItem) -> GuardContent | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def newer_version(item: WireItem) -> int | None:
+    """Return the version of the schema by which a guard was written, if that is newer than this one; else None."""
+    said = item.get(schema.SCHEMA, schema.ABSENT).get("N")
+    if schema.GUARD not in item or not isinstance(said, str) or not _NUMBER.fullmatch(said):
+        return None
+    return int(said) if int(said) > schema.SCHEMA_VERSION else None
 
 
 def _version(place: tuple[str, str, str], version: int) -> AttributeValue:

@@ -34,7 +34,6 @@ __all__ = [
     "guard_keys",
     "guard_partition",
     "inbox_partition",
-    "is_anothers",
     "is_record",
     "is_wanted",
     "key_bytes",
@@ -162,23 +161,14 @@ def key_value(text: str, kind: KeyType) -> AttributeValue:
 
 
 def is_record(item: WireItem, layout: Layout) -> bool:
-    """Whether an item, or its key attributes where no `select` says otherwise, is that of a record."""
+    """Whether an item, or its key attributes where no `select` says otherwise, is that of a record; a guard is none."""
+    if schema.GUARD in item:
+        return False
     if layout.select is None:
         return _begins(item.get(layout.carrier), layout.prefix)
     if schema.SCHEMA in item and _is_guards(item, layout):
         return False
     return all(is_wanted(item.get(name), wanted) for name, wanted in layout.select.items())
-
-
-def is_anothers(item: WireItem, layout: Layout) -> bool:
-    """Whether an item that is no record by this layout is one by another: it is pending, and was written as one.
-
-    The names of both marks are the same in all layouts.
-    """
-    waits = item.get(schema.PENDING_INDEX)
-    if schema.SCHEMA not in item or waits == {"S": schema.PARKED} or is_record(item, layout):
-        return False
-    return waits is not None or item.get(schema.SETTLE) == {"S": "none"}
 
 
 def carried_id(item: WireItem, layout: Layout) -> str | None:

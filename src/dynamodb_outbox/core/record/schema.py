@@ -89,9 +89,11 @@ name is one of the schema's that `columns` gave another is the table's own, and 
 *Telling records.* By the prefix in the sort key (in a table without one, the partition key). Or by the layout's
 `select`: each attribute named there is of type S and has the text given, or begins with it; an item with `ob_v` whose
 partition key begins with the prefix of guards or of inbox records is none, whatever `select` says. A writer adds the
-attributes that have to be equal to a text, those of the schema, the keys and the TTL excepted. An inserted item with
-`ob_v` and an `ob_pending` that is not `parked`, or with `ob_settle` = `none` and no `ob_pending`, is a record of
-somebody's: a relay that would not take it for one has another layout than its writer, and stops there.
+attributes that have to be equal to a text, those of the schema, the keys and the TTL excepted. An item with `ob_guard`
+is never a record. An inserted item with `ob_v` and an `ob_pending` that is not `parked`, or with `ob_settle` = `none`
+and no `ob_pending`, is a record of somebody's: a relay that would not take it for one has another layout than its
+writer, and stops there while it waits. So does one that finds another `id` in it than its key tells: no prefix may
+begin with another one in one table.
 
 *Payloads that are maps.* Told by the type, S or M. The relay publishes a map as a JSON object: names in the order of
 their code points, S, BOOL, NULL, L and M as what they are in JSON, N with the digits that DynamoDB gives. B, SS, NS and

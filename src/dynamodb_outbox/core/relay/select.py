@@ -7,13 +7,17 @@ hand), records written again as parked or published, and records whose writer wo
 `awsRegion` is no Region, as an emulator may write it, would make foreigners of all. The event source mapping's filter
 says the same, but a filter can be missing or wrong.
 
-What a record is, is told by its keys, or by whatever else the layout's `select` asks for; guards are none.
+What a record is, is told by its keys, or by whatever else the layout's `select` asks for. Guards are none, whatever
+says that they are.
 
 In a record without `ob_v` neither `state` nor `region` is looked at: both are names that its writer may use.
 
-A record that another layout wrote is an error, never passed over: it is a record of somebody's all the same. Whoever
-gave this relay its layout is told; what comes before it in the stream is relayed, so that a change of layouts leads to
-one place in the stream and not to a batch that nobody can relay.
+A record that another layout wrote is a misfit, neither relayed nor passed over: it is a record of somebody's all the
+same. It has other columns, or is no record by this layout, or its key tells another id than it has, as under a prefix
+that begins with this layout's. The relay asks the table whether such a record still waits. If it does the stream is
+held there, and what comes before it is relayed, so that a change of layouts leads to one place in the stream and not to
+a batch that nobody can relay. One that waits no longer (`core.record.waiting`), or that was written in another Region,
+is nobody's concern.
 
 A record of another service is an error and not one more thing to pass over: to whoever delivered it, an empty answer
 says that it was processed, and a queue would delete it.
@@ -23,11 +27,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.core.record import schema
-from dynamodb_outbox.core.record.place import is_anothers, is_record, key_text
-from dynamodb_outbox.core.record.states import PARKED, PENDING, state_of
+from dynamodb_outbox.core.record.place import carried_id, is_record, key_text
+from dynamodb_outbox.core.record.states import PENDING, state_of
+from dynamodb_outbox.core.record.waiting import is_region, waits
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing, InvalidRecord
 
 if TYPE_CHECKING:
@@ -36,19 +41,29 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Held", "Selected", "Selection", "select", "table_of"]
+__all__ = ["Misfit", "Selected", "Selection", "select", "table_of"]
+
+T = TypeVar("T")
 
 _SOURCE = "aws:dynamodb"
 _CHANGES = ("INSERT", "MODIFY", "REMOVE")
+_HELD = (
+    "Nothing from there on is, until it is published: let a relay with the Layout of the writer do that, and this one "
+    "goes on by itself"
+)
 _OTHER_LAYOUT = (
-    "an outbox record in the stream is none by this relay's Layout, and would never be published: nothing from there "
-    "on is. Give the relay the Layout of the writer. Where two outboxes share a table, give each relay's event source "
-    "mapping a filter that lets its own records through: dynamodb_outbox.core.record.place.stream_filter(layout)."
+    f"an outbox record in the stream is none by this relay's Layout, and would never be published. {_HELD}. Or give "
+    "this relay's event source mapping a filter that lets its own records through: "
+    "dynamodb_outbox.core.record.place.stream_filter(layout)."
+)
+_OTHER_ID = (
+    "an outbox record in the stream has another id than its key tells by Layout(prefix=) of this relay, and would be "
+    f"published under that one: most likely the writer's prefix begins with this relay's. {_HELD}. No filter tells two "
+    "such prefixes apart: where outboxes share a table, none of their prefixes may begin with another."
 )
 _OTHER_COLUMNS = (
     "an outbox record in the stream has other column names than Layout(columns=) of this relay, and would be published "
-    "as another event: nothing from there on is. Give writers and relay the same Layout; before columns change, let "
-    "the relay with the old ones publish what is pending."
+    f"as another event. {_HELD}. Or give this relay's event source mapping a filter on `ob_columns`: the README has it."
 )
 
 
@@ -62,26 +77,34 @@ class Selected:
 
 
 @dataclass(frozen=True)
-class Held:
-    """The first record of a batch that this layout does not fit: from its sequence number on the stream is held."""
+class Misfit:
+    """A record that another layout wrote, and `reason`: why this relay can do nothing but hold the stream there."""
 
     sequence_number: str
-    error: ConfigurationError
+    image: WireItem
+    table: str | None
+    reason: str
 
 
 @dataclass(frozen=True)
 class Selection:
     """The `records` to relay, in the order of the stream, and what else was found.
 
-    `elsewhere` counts the records left to another Region, by (the Region that the record names, the Region that the
-    stream names). Where the batch is `held`, `records` are those before that. `strangers` counts the items, in a table
-    that holds nothing but records, that were not told to be any.
+    `misfits` are the records of other layouts, in the order of the stream: at the first of them that still waits the
+    stream is held. `elsewhere` counts the records left to another Region, by (the Region that the record names, the
+    Region that the stream names). `strangers` counts the items, in a table that holds nothing but records, that were
+    not told to be any.
     """
 
     records: tuple[Selected, ...]
     elsewhere: Mapping[tuple[str, str], int]
-    held: Held | None = None
+    misfits: tuple[Misfit, ...] = ()
     strangers: int = 0
+
+    def before(self, misfit: Misfit) -> tuple[Selected, ...]:
+        """Return the records that come before a misfit in the stream."""
+        end = int(misfit.sequence_number)
+        return tuple(one for one in self.records if int(one.sequence_number) < end)
 
 
 def select(records: Sequence[Any], layout: Layout) -> Selection:
@@ -89,8 +112,8 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
 
     `records` are Lambda's (`event["Records"]`). Sequence numbers are decimal text of varying length and are compared as
     numbers. Raises ImageMissing when the stream's view type leaves out the item, ConfigurationError when the records
-    come from another service, the table's key attributes are not the layout's, or the first record was written by
-    another layout, InvalidRecord for a stream record without its parts: each of them concerns the whole invocation.
+    come from another service or the table's key attributes are not the layout's, InvalidRecord for a stream record
+    without its parts: each of them concerns the whole invocation.
     """
     found = _Found(layout)
     types = tuple(layout.keys.types.items())
@@ -116,7 +139,7 @@ class _Found:
         self.by_all = layout.select is not None  # then the keys alone do not tell what is a record
         self.columns = schema.columns_mark(layout)
         self.chosen: list[tuple[int, Selected]] = []
-        self.held: list[tuple[int, Held]] = []
+        self.misfits: list[tuple[int, Misfit]] = []
         self.elsewhere: Counter[tuple[str, str]] = Counter()
         self.strangers = 0
         self.arn: Any = None
@@ -126,43 +149,46 @@ class _Found:
         layout = self.layout
         if not self.by_all and not is_record(change["Keys"], layout):
             image = change.get("NewImage")  # which nothing needs here, and a stream of keys alone does not have
-            self.pass_over(image if isinstance(image, dict) else {}, number)
+            self.pass_over(record, change["Keys"], image if isinstance(image, dict) else {}, number)
             return
         image = _image(change, position)
-        if self.by_all and not is_record(image, layout):
-            self.pass_over(image, number)
+        if schema.GUARD in image or (self.by_all and not is_record(image, layout)):
+            self.pass_over(record, change["Keys"], image, number)
         elif schema.SCHEMA in image and image.get(schema.COLUMNS) != self.columns:
-            if image.get(schema.PENDING_INDEX) != {"S": PARKED}:  # that name is the same in all layouts
-                self.hold(number, _OTHER_COLUMNS)
+            if waits(image):
+                self.misfit(record, image, number, _OTHER_COLUMNS)
         elif state_of(image, layout) == PENDING:
             if (regions := _foreign(image, record, layout)) is not None:
                 self.elsewhere[regions] += 1
-                return
-            if record.get("eventSourceARN") != self.arn:
-                self.arn = record.get("eventSourceARN")
-                self.table = table_of(self.arn)
-            self.chosen.append((int(number), Selected(number, image, self.table)))
+            elif _has_other_id(image, layout):
+                self.misfit(record, image, number, _OTHER_ID)
+            else:
+                self.chosen.append((int(number), Selected(number, image, self.table_of(record))))
 
-    def pass_over(self, image: WireItem, number: str) -> None:
+    def pass_over(self, record: Mapping[str, Any], keys: WireItem, image: WireItem, number: str) -> None:
         """Leave out an item that is no record by this layout, unless it is certainly one by another."""
-        if is_anothers(image, self.layout):
-            self.hold(number, _OTHER_LAYOUT)
-        elif self.layout.placement == "table" and image and schema.SCHEMA not in image:
+        if waits(image):
+            self.misfit(record, {**image, **keys}, number, _OTHER_LAYOUT)
+        elif self.layout.placement == "table" and image and not {schema.SCHEMA, schema.GUARD} & image.keys():
             self.strangers += 1
 
-    def hold(self, number: str, reason: str) -> None:
-        self.held.append((int(number), Held(number, ConfigurationError(reason))))
+    def misfit(self, record: Mapping[str, Any], image: WireItem, number: str, reason: str) -> None:
+        """Add a record of another layout, unless it is left to another Region."""
+        if (regions := _foreign_misfit(image, record, self.layout)) is not None:
+            self.elsewhere[regions] += 1
+        else:
+            self.misfits.append((int(number), Misfit(number, image, self.table_of(record), reason)))
+
+    def table_of(self, record: Mapping[str, Any]) -> str | None:
+        """Return the table's name; nearly all records of a batch have the same ARN."""
+        if (arn := record.get("eventSourceARN")) != self.arn:
+            self.arn = arn
+            self.table = table_of(arn)
+        return self.table
 
     def selection(self) -> Selection:
-        """Return what to relay: with a record that this layout does not fit, what comes before it."""
-        self.chosen.sort(key=_by_number)
-        if not self.held:
-            return Selection(tuple(selected for _, selected in self.chosen), self.elsewhere, None, self.strangers)
-        end, held = min(self.held, key=_by_number)
-        before = tuple(selected for number, selected in self.chosen if number < end)
-        if not before:
-            raise held.error
-        return Selection(before, self.elsewhere, held, self.strangers)
+        """Return it in the order of the stream."""
+        return Selection(_in_order(self.chosen), self.elsewhere, _in_order(self.misfits), self.strangers)
 
 
 def table_of(stream_arn: str | None) -> str | None:
@@ -200,6 +226,11 @@ def _image(change: Mapping[str, Any], position: int) -> WireItem:
 def _is_item(image: Mapping[str, Any]) -> bool:
     """Whether all values are dicts of one member; every record comes by here, so no loop of Python's."""
     return set(map(type, image.values())) == {dict} and set(map(len, image.values())) == {1}
+
+
+def _in_order(numbered: list[tuple[int, T]]) -> tuple[T, ...]:
+    numbered.sort(key=_by_number)
+    return tuple(one for _, one in numbered)
 
 
 def _by_number(numbered: tuple[int, Any]) -> int:
@@ -252,3 +283,25 @@ def _foreign(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tupl
     written_in = schema.value(image, layout, schema.REGION).get("S")
     here = record.get("awsRegion")
     return (str(written_in), str(here)) if written_in and here and written_in != here else None
+
+
+def _foreign_misfit(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tuple[str, str] | None:
+    """Return the same of a record of another layout, which may call the Region as this one does, or as the schema does.
+
+    Either name may be that of something else there: only Regions count, and none that is this stream's.
+    """
+    here = record.get("awsRegion")
+    values = [image.get(name) for name in (layout.column(schema.REGION), schema.REGION)]
+    told = [value.get("S") for value in values if isinstance(value, dict)]
+    regions = [name for name in told if isinstance(name, str) and is_region(name)]
+    if not regions or here in regions or not isinstance(here, str) or not is_region(here):
+        return None
+    return regions[0], here
+
+
+def _has_other_id(image: WireItem, layout: Layout) -> bool:
+    """Whether a record's key tells another id than the record itself says."""
+    if schema.SCHEMA not in image:
+        return False
+    said = schema.value(image, layout, schema.ID).get("S")
+    return said is not None and (carried := carried_id(image, layout)) is not None and carried != said

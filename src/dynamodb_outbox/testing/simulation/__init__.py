@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dynamodb_outbox.testing.simulation.faults import FAULTS
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, Violation, check
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.report import Failure, Report, SimulationFailed
 from dynamodb_outbox.testing.simulation.runs import simulate
 from dynamodb_outbox.testing.simulation.scenario import Scenario, generate
@@ -27,6 +28,7 @@ __all__ = [
     "INVARIANTS",
     "Failure",
     "FunctionWorld",
+    "NotSimulated",
     "Report",
     "Scenario",
     "SimulationFailed",

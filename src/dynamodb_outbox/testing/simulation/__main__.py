@@ -1,27 +1,73 @@
-"""`python -m dynamodb_outbox.testing.simulation`: this library's own relay through many seeds, and what came of it."""
+"""`python -m dynamodb_outbox.testing.simulation`: a relay through many seeds, this library's own unless told otherwise.
+
+python -m dynamodb_outbox.testing.simulation --handler relay:make_handler --seeds 500 --no-poison
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
+from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.runs import simulate
 from dynamodb_outbox.testing.simulation.world import relay_handler
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_REFUSED = 2
+
 
 def main() -> int:
-    """Print the report, and the first failure; return 1 when there is one."""
-    parser = argparse.ArgumentParser(prog="python -m dynamodb_outbox.testing.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them, 0 unless given")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that share them")
-    given = parser.parse_args()
-    seeds = range(given.first, given.first + given.seeds)
-    report = simulate(relay_handler, seeds=seeds, processes=given.processes, stop_at_first=False)
+    """Print the report, and the first failure; return 1 when there is one, 2 when nothing could be run."""
+    given = _arguments().parse_args()
+    seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
+    try:
+        report = simulate(
+            relay_handler if given.handler is None else _found(given.handler),
+            seeds=seeds,
+            processes=given.processes,
+            poison=given.poison,
+            stop_at_first=False,
+        )
+    except (ConfigurationError, NotSimulated) as error:
+        sys.stderr.write(f"{error}\n")
+        return _REFUSED
     sys.stdout.write(f"{report}\n")
     for failure in report.failures[:1]:
         sys.stdout.write(f"\n{failure.text}\n")
     return 1 if report.failures else 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dynamodb_outbox.testing.simulation",
+        description=str(__doc__).partition(": ")[2].partition("\n")[0],
+    )
+    parser.add_argument(
+        "--handler",
+        metavar="MODULE:FUNCTION",
+        help="what makes the handler of a world, imported from where this is run; this library's relay unless given",
+    )
+    parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them, 0 unless given")
+    parser.add_argument("--seed", type=int, metavar="SEED", help="this one alone")
+    parser.add_argument("--no-poison", dest="poison", action="store_false", help="without events that no bus accepts")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that share the seeds")
+    return parser
+
+
+def _found(named: str) -> Callable[[Any], Any]:
+    """Return the function of a module that `module:function` names. Raises ConfigurationError when there is none."""
+    module, _, name = named.partition(":")
+    try:
+        found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"--handler {named}: {error}; as in --handler relay:make_handler.") from error
+    return found
 
 
 if __name__ == "__main__":

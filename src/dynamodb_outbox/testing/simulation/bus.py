@@ -15,7 +15,8 @@ from botocore.config import Config
 
 from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENT_TIME_BYTES, EVENT_TYPE_LENGTH, EVENTBRIDGE
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed
+from dynamodb_outbox.testing.simulation.history import POISON
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
 
-__all__ = ["EVENTS_CONFIG", "POISON", "Bus", "EventsClient"]
-
-POISON = "poison"
-"""The member of an event's data that makes it unacceptable, when it is true."""
+__all__ = ["EVENTS_CONFIG", "Bus", "EventsClient"]
 
 EVENTS_CONFIG = Config(connect_timeout=0.8, read_timeout=1.7, retries={"mode": "standard", "total_max_attempts": 1})
 _OPERATION = "PutEvents"
@@ -81,9 +79,11 @@ class Bus:
         self._events += 1
         if entry.bus == self.name and not gone:
             self._note(Accepted, invocation, entry.event_id, entry.text)
+        else:
+            self._note(Swallowed, invocation, entry.event_id, entry.bus)
         return {"EventId": f"{self.destination}-{self._events}"}
 
-    def _note(self, fact: type[Accepted | Rejected], invocation: int, event_id: str, said: str) -> None:
+    def _note(self, fact: type[Accepted | Rejected | Swallowed], invocation: int, event_id: str, said: str) -> None:
         ledger = self._network.ledger
         ledger.note(fact(self._network.kernel.now_ms, self.destination, invocation, event_id, said))
 

@@ -27,7 +27,8 @@ class StrandResults(Generic[T]):
         self._mailbox: Mailbox[T] = Mailbox(kernel)
 
     def put(self, result: T) -> None:
-        """Add a result."""
+        """Add a result. Raises Killed."""
+        self._kernel.here()
         self._mailbox.put(result)
 
     def get(self, timeout_ms: int | None) -> T | None:

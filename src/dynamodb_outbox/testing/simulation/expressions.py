@@ -12,22 +12,20 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dynamodb_outbox.core.values import AttributeValue, WireItem
 
-__all__ = ["NotSimulated", "condition_holds", "updated"]
+__all__ = ["condition_holds", "updated"]
 
 _NAME = r"(?:#\w+|[A-Za-z_]\w*)"
 _FUNCTION = re.compile(rf"(attribute_exists|attribute_not_exists)\(({_NAME})\)")
 _EQUALS = re.compile(rf"({_NAME}) = (:\w+)")
 _SECTION = re.compile(r"\s*\b(SET|REMOVE|ADD|DELETE)\s+")
 _ADD = re.compile(rf"({_NAME}) (:\w+)")
-
-
-class NotSimulated(Exception):
-    """The simulated table was asked for something whose meaning is not built."""
 
 
 def condition_holds(request: Mapping[str, Any], item: WireItem | None) -> bool:
@@ -44,6 +42,8 @@ def updated(request: Mapping[str, Any], item: WireItem) -> dict[str, AttributeVa
     """Return the item after the request's UpdateExpression."""
     _, *parts = _SECTION.split(request["UpdateExpression"])
     after = dict(item)
+    if not parts:
+        raise _not_an_update(request)
     for section, clauses in zip(parts[::2], parts[1::2], strict=True):
         for clause in clauses.split(", "):
             _change(section, clause.strip(), request, after)
@@ -56,7 +56,10 @@ def _holds(term: str, request: Mapping[str, Any], item: WireItem) -> bool:
     if found := _EQUALS.fullmatch(term):
         there = item.get(_name(found[1], request))
         return there is not None and _same(there, _value(found[2], request))
-    raise NotSimulated(f"the condition {term!r}")
+    raise NotSimulated(
+        f"the condition {request['ConditionExpression']!r}: attribute_exists(a), attribute_not_exists(a) and a = :v "
+        "are, joined by AND or OR, without parentheses."
+    )
 
 
 def _change(section: str, clause: str, request: Mapping[str, Any], item: dict[str, AttributeValue]) -> None:
@@ -68,13 +71,18 @@ def _change(section: str, clause: str, request: Mapping[str, Any], item: dict[st
         name = _name(found[1], request)
         item[name] = _sum(item.get(name), _value(found[2], request))
     else:
-        raise NotSimulated(f"the update {section} {clause!r}")
+        raise _not_an_update(request)
+
+
+def _not_an_update(request: Mapping[str, Any]) -> NotSimulated:
+    known = "SET a = :v, REMOVE a and ADD a :v are, of attributes at the top."
+    return NotSimulated(f"the update {request['UpdateExpression']!r}: {known}")
 
 
 def _sum(there: AttributeValue | None, added: AttributeValue) -> AttributeValue:
     ((kind, more),) = added.items()
     if kind not in ("N", "NS", "SS") or (there is not None and kind not in there):
-        raise NotSimulated(f"ADD of {added} to {there}")
+        raise NotSimulated(f"ADD of {added} to {there}: numbers and sets of text or numbers are, each to its own kind.")
     if there is None:
         return added
     if kind == "N":

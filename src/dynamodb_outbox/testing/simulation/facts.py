@@ -31,8 +31,10 @@ __all__ = [
     "Raised",
     "RecordKey",
     "Rejected",
+    "Said",
     "Sent",
     "Started",
+    "Swallowed",
     "Told",
     "Trimmed",
     "Written",
@@ -170,6 +172,16 @@ class Rejected(Fact):
 
 
 @dataclass(frozen=True)
+class Swallowed(Fact):
+    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`."""
+
+    destination: str
+    invocation: int
+    event_id: str
+    bus: str
+
+
+@dataclass(frozen=True)
 class Moved(Fact):
     """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks.
 
@@ -195,10 +207,21 @@ class Answered(Fact):
 
 @dataclass(frozen=True)
 class Raised(Fact):
-    """A function raised an error."""
+    """A function raised an error: its class and text, and where in its code it came from."""
 
     invocation: int
     error: str
+
+
+@dataclass(frozen=True)
+class Said(Fact):
+    """A process of `owner` printed or logged a line: `how` is "prints" or "logs"."""
+
+    process: str
+    owner: str
+    invocation: int
+    how: str
+    text: str
 
 
 @dataclass(frozen=True)

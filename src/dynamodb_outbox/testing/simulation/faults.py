@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import Ledger
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["FAULTS", "LASTING", "PARTS", "UNSEEN", "USUAL", "FaultPlan", "Faults", "Met", "PlannedFault"]
+__all__ = ["FAULTS", "LASTING", "PARTS", "SILENT", "UNSEEN", "USUAL", "FaultPlan", "Faults", "Met", "PlannedFault"]
 
 PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -90,6 +90,9 @@ FAULTS: Mapping[str, str] = MappingProxyType({kind: words for part in PARTS.valu
 
 LASTING = frozenset(("outage", "missing_target", "access_denied", "target_vanishes"))
 """Kinds that are in force from `at_ms` for `amount_ms` and strike every time."""
+
+SILENT = frozenset(kind for kind in FAULTS if kind.endswith(("_before", "_after")))
+"""Kinds that break a connection: with a reset, or in silence when the fault has an amount."""
 
 UNSEEN = frozenset(PARTS["target"])
 """Kinds of which no answer tells, so that a relay finds them out beforehand or not at all; off unless asked for."""

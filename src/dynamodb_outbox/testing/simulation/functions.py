@@ -16,6 +16,7 @@ from dynamodb_outbox.testing.simulation.facts import Answered, Ended, Invoked, R
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Process
+from dynamodb_outbox.testing.simulation.refusal import raised_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -217,7 +218,7 @@ class _Invocation:
             answer = self.instance.handler(json.loads(event), context)
             self._network.boundary(process)
         except Exception as error:  # noqa: BLE001 -- the handler may raise anything; Lambda reports it
-            self._raised(type(error).__name__, str(error))
+            self._raised(type(error).__name__, str(error), raised_at(error))
             return
         except SystemExit:
             process.kill()
@@ -243,8 +244,8 @@ class _Invocation:
         ended = Ended(self._network.kernel.now_ms, self.number, "crash")
         self._end(ended, FunctionFailed("Runtime.ExitError", "Runtime exited without providing a reason"))
 
-    def _raised(self, kind: str, message: str) -> None:
-        words = f"{kind}: {message}"
+    def _raised(self, kind: str, message: str, place: str = "") -> None:
+        words = f"{kind}: {message}" + (f" ({place})" if place else "")
         self._end(Raised(self._network.kernel.now_ms, self.number, words), FunctionFailed(kind, message))
 
     def _end(self, fact: Fact, answer: Answer, *, dead: bool = False) -> None:

@@ -23,6 +23,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Invoked,
     Moved,
     Rejected,
+    Sent,
     Started,
     Trimmed,
     Written,
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
 
-__all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
+__all__ = ["POISON", "Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
+
+POISON = "poison"
+"""The member of an event's data that makes it unacceptable, when it is true."""
 
 Mark = tuple[str, int]
 """What the data of an event say of it: the change, and which of its events it is."""
@@ -73,6 +77,8 @@ class Born:
     position: int
     at_ms: int
     mark: Mark | None = None
+    poison: bool = False
+    """Whether its data make it one that a bus does not accept, unless it takes everything."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ class History:
     """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    senders: dict[int, str] = field(default_factory=dict)
+    """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """What `done_at` found; it is asked for again and again."""
 
@@ -189,8 +197,10 @@ def _committed(found: History, index: int, fact: Committed) -> None:
         for position, event in enumerate(events):
             key = event.key or record[0]
             of_key = found.keys.setdefault(key, [])
-            name, mark = f"{key}.{len(of_key) + 1}", mark_of(json.loads(event.payload))
-            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark)
+            data = json.loads(event.payload)
+            poison = isinstance(data, dict) and data.get(POISON) is True
+            name = f"{key}.{len(of_key) + 1}"
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark_of(data), poison)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
@@ -211,6 +221,10 @@ def _moved(found: History, index: int, fact: Moved) -> None:
         for one in found.records.get(fact.record, ()):
             if fact.events is None or str(one.position) in fact.events:
                 found.parks.setdefault(one.event_id, Park(index, None if invoked is None else invoked.destination, one))
+
+
+def _sent(found: History, _: int, fact: Sent) -> None:
+    found.senders[fact.call] = fact.process
 
 
 def _written(found: History, _: int, fact: Written) -> None:
@@ -273,6 +287,7 @@ _READERS: dict[type, Callable[..., None]] = {
     Invoked: _invoked,
     Moved: _moved,
     Rejected: _rejected,
+    Sent: _sent,
     Started: _started,
     Trimmed: _trimmed,
     Written: _written,

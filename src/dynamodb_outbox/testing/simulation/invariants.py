@@ -24,6 +24,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Moved,
     Raised,
     Rejected,
+    Said,
     Sent,
     Told,
 )
@@ -52,6 +53,9 @@ class Violation:
 
 CRASHES = frozenset(("crash",))
 """Faults of which a process dies."""
+
+UNTOLD = frozenset(("entry_malformed_answer",))
+"""Faults that leave a result out of an answer, so that nobody knows what was accepted."""
 
 _REST_MS = 600_000
 """After the last news (a commit, a fault) everything has come to rest: longer than all pauses together."""
@@ -91,7 +95,8 @@ def committed_as_intended(of: History) -> Iterator[_Found]:
             yield f"{fact.change} was committed {what}, of the item {amiss}", (at, index)
         elif _marks(of, fact) != _marks_meant(meant):
             carried = sum(len(events) for _, events in fact.records)
-            words = f"{fact.change} was committed with {carried} events that are not the {len(meant.keys)} it was given"
+            s = "" if carried == 1 else "s"
+            words = f"{fact.change} was committed with {carried} event{s}, not the {len(meant.keys)} it was given"
             yield words, (at, index)
 
 
@@ -147,11 +152,14 @@ def nothing_is_lost(of: History) -> Iterator[_Found]:
 
 def everything_ends(of: History) -> Iterator[_Found]:
     """P2. Once faults have stopped, everything is accepted or parked, and nothing is delivered again and again."""
-    for destination, one in _left(of):
-        place = of.places.get(one.record)
-        if place is not None and not _is_passed(of, destination, place):
-            shown = _invocations_with(of, destination, one)
-            yield f"{one.name} is stuck: long after the last fault {destination} has not accepted it", shown
+    stuck = [
+        (destination, one)
+        for destination, one in _left(of)
+        if (place := of.places.get(one.record)) is not None and not _is_passed(of, destination, place)
+    ]
+    for destination, one in sorted(stuck, key=lambda left: (left[0], left[1].event_id) not in of.refused):
+        words = f"{one.name} is stuck: long after the last fault {destination} has not accepted it"
+        yield words + _why_refused(of, destination, one), _attempts_with(of, destination, one)
     for destination in of.terms.destinations:
         for shard, numbers in of.written.items():
             left = _undrained(of, destination, shard, numbers)
@@ -280,14 +288,30 @@ def published_from_inserts(of: History) -> Iterator[_Found]:
 
 
 def answers_after_partial_failure(of: History) -> Iterator[_Found]:
-    """Demand an answer of a function that got a part of its batch accepted: raising gives all of it up."""
-    accepted: dict[int, int] = {}
+    """Demand an answer of a function that knows of its first record that it was accepted: raising gives all of it up.
+
+    An answer names the record from which everything is to come again. Where the first one is not through, or nobody was
+    told, or no other is in the batch, raising says the same.
+    """
+    accepted: dict[int, dict[str, list[tuple[int, frozenset[int]]]]] = {}
+    under_way: dict[int, set[int]] = {}
+    heard: set[int] = set()
     for index, fact in enumerate(of.facts):
-        if isinstance(fact, Accepted):
-            accepted.setdefault(fact.invocation, index)
-        elif isinstance(fact, Raised) and fact.invocation in accepted:
-            words = f"invocation {fact.invocation} raised ({fact.error}) after a part of its batch was accepted"
-            yield words, (accepted[fact.invocation], index)
+        if isinstance(fact, Sent):
+            under_way.setdefault(fact.invocation, set()).add(fact.call)
+        elif isinstance(fact, Heard):
+            under_way.get(fact.invocation, set()).discard(fact.call)
+            heard.update([] if fact.error else [fact.call])
+        elif isinstance(fact, Accepted):
+            by = frozenset(under_way.get(fact.invocation, ()))
+            accepted.setdefault(fact.invocation, {}).setdefault(fact.event_id, []).append((index, by))
+        elif isinstance(fact, Raised) and not UNTOLD & of.faulted.get(fact.invocation, set()):
+            first, times = _first_record(of, fact.invocation), accepted.get(fact.invocation, {})
+            known = [[at for at, by in times.get(one.event_id, ()) if by and by <= heard] for one in first]
+            if first and all(known):
+                names = "+".join(one.name for one in first)
+                words = f"invocation {fact.invocation} raised ({fact.error}) after the record of {names} was accepted"
+                yield words, (*(at for at, *_ in known), index)
 
 
 def answers_name_the_batch(of: History) -> Iterator[_Found]:
@@ -435,7 +459,35 @@ def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, B
                 last = (index, one)
 
 
-def _invocations_with(of: History, destination: str, one: Born, *, until: int | None = None) -> tuple[int, ...]:
+def _first_record(of: History, invocation: int) -> Sequence[Born]:
+    """Return the events of the record that comes first in the batch of an invocation, if it has another one."""
+    invoked = of.invoked.get(invocation)
+    carried = [] if invoked is None else [record for record in invoked.inserted if record in of.places]
+    ordered = sorted(carried, key=lambda record: int(of.places[record][1]))
+    return of.records[ordered[0]] if len(ordered) > 1 else ()
+
+
+def _why_refused(of: History, destination: str, one: Born) -> str:
+    """Say why the bus of a destination does not accept an event, if it refused it for what it says."""
+    at = of.refused.get((destination, one.event_id))
+    if at is None:
+        return ""
+    if one.poison:
+        return f". {one.name} is poison: its bus refuses it for ever; park it, or simulate(poison=False)"
+    return f". Its bus refuses it for what the entry says: {getattr(of.facts[at], 'code', '')}"
+
+
+def _attempts_with(of: History, destination: str, one: Born) -> tuple[int, ...]:
+    """Return where the event was committed, and what happened in the first and the last invocation with its record."""
+    shown = _invocations_with(of, destination, one, most=None)[1:]
+    ends = {getattr(of.facts[index], "invocation", 0) for index in (*shown[:1], *shown[-1:])}
+    kept = [index for index in shown if getattr(of.facts[index], "invocation", 0) in ends]
+    return (one.index, *kept[:_SHOWN], *kept[-_SHOWN:])
+
+
+def _invocations_with(
+    of: History, destination: str, one: Born, *, until: int | None = None, most: int | None = _SHOWN
+) -> tuple[int, ...]:
     """Return where the event was committed, and the last that happened in invocations which had its record."""
     handed = {
         number for number, fact in of.invoked.items() if fact.destination == destination and one.record in fact.inserted
@@ -443,6 +495,6 @@ def _invocations_with(of: History, destination: str, one: Born, *, until: int | 
     shown = [
         index
         for index, fact in enumerate(of.facts[:until])
-        if getattr(fact, "invocation", None) in handed and not isinstance(fact, (Sent, Heard))
+        if getattr(fact, "invocation", None) in handed and not isinstance(fact, (Heard, Said, Sent))
     ]
-    return (one.index, *shown[-_SHOWN:])
+    return (one.index, *shown[-(most or len(shown)) :])

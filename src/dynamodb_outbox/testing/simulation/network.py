@@ -23,15 +23,17 @@ from botocore.exceptions import (
 from dynamodb_outbox.testing.simulation.facts import Heard, Sent
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
+from dynamodb_outbox.testing.simulation.process import Process
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.facts import Ledger
     from dynamodb_outbox.testing.simulation.faults import Faults, PlannedFault
     from dynamodb_outbox.testing.simulation.kernel import Kernel
-    from dynamodb_outbox.testing.simulation.process import Process
 
 __all__ = ["BUS", "COMMIT", "NO_TROUBLES", "PARK", "SETTLE", "Network", "Troubles", "client_error"]
 
@@ -132,7 +134,9 @@ class Network:
 
     def boundary(self, process: Process) -> None:
         """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
-        self.kernel.here()
+        owner = self.kernel.here().owner
+        if owner is not process and isinstance(owner, Process):
+            self._refuse(process, owner)
         at, process.boundaries = process.boundaries, process.boundaries + 1
         take = partial(self.faults.take, where=process.owner, invocation=process.invocation, met=Met(0, process.name))
         if (jump := take("clock_jump")) is not None:
@@ -143,6 +147,14 @@ class Network:
         if take(process.perils.crash, boundary=at) is not None:
             process.kill()
             self.kernel.here()
+
+    def _refuse(self, process: Process, owner: Process) -> NoReturn:
+        self.kernel.stop(
+            NotSimulated(
+                f"{owner.name} uses a client of {process.name}{called_from()}, another process: take clients from the "
+                "world that make_handler gets for each instance, and keep none of them in a module."
+            )
+        )
 
     def _carry(self, call: _Call[T], act: Callable[[], T], troubles: Troubles, connect_ms: int) -> None:
         """Decide what becomes of a call: its reply, if any, is put where its caller waits."""

@@ -119,7 +119,7 @@ class Process:
             return
         if len(self._strands) >= _FORGET_AFTER:
             self._strands = [strand for strand in self._strands if strand.alive]
-        self._strands.append(self._kernel.spawn(f"{self.name}/{name}", body))
+        self._strands.append(self._kernel.spawn(f"{self.name}/{name}", body, owner=self))
 
     def kill(self) -> None:
         """End the process where it is. A strand of it that calls this ends at its next call to the kernel."""

@@ -19,10 +19,10 @@ from dynamodb_outbox.core.limits import BATCH_STATEMENTS
 from dynamodb_outbox.core.record.schema import PARKED_SK
 from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, PUBLISHED, state_of
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.expressions import NotSimulated
 from dynamodb_outbox.testing.simulation.facts import Moved
 from dynamodb_outbox.testing.simulation.network import PARK, SETTLE, client_error
-from dynamodb_outbox.testing.simulation.table import REGION
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
+from dynamodb_outbox.testing.simulation.table import REGION, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +36,7 @@ __all__ = ["TABLE_CONFIG", "RecordsClient"]
 
 TABLE_CONFIG = Config(connect_timeout=0.35, read_timeout=0.65, retries={"mode": "standard", "total_max_attempts": 2})
 _WHERE = "table"
+_CONSISTENT = {"ConsistentRead": True}
 _THROTTLED = {"Error": {"Code": "ThrottlingError", "Message": "Rate exceeded"}}
 _NAME = r'"((?:[^"]|"")+)"'
 _FORMS = tuple(
@@ -56,9 +57,11 @@ class RecordsClient(SimulatedClient):
 
     def get_item(self, **request: Any) -> dict[str, Any]:
         """GetItem; always consistent."""
-        key = request["Key"]
+        table, key = self._arguments("GetItem", {**_CONSISTENT, **request}, "TableName", "Key", "ConsistentRead")[:2]
 
         def act() -> dict[str, Any]:
+            if table != TABLE:
+                raise client_error("GetItem", "ResourceNotFoundException", f"there is no table {table!r}")
             found = self._table.get_item(key)
             return {} if found is None else {"Item": dict(found)}
 
@@ -77,7 +80,10 @@ class RecordsClient(SimulatedClient):
         (statements,) = self._arguments("BatchExecuteStatement", request, "Statements")
         if not 1 <= len(statements) <= BATCH_STATEMENTS:
             raise client_error("BatchExecuteStatement", "ValidationException", f"1 to {BATCH_STATEMENTS} statements")
-        writes = [_write(statement) for statement in statements]
+        try:
+            writes = [_write(statement) for statement in statements]
+        except NotSimulated as error:
+            self._network.kernel.stop(error)
         invocation, by = self._process.invocation, self._process.owner
 
         def act() -> dict[str, Any]:

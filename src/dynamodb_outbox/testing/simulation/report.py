@@ -105,8 +105,16 @@ class Report:
     def __str__(self) -> str:
         faults = self.faults
         half = median(self.events or [0])
-        first = f"{self.runs:,} runs, {sum(self.events):,} events committed (median {half:.0f} a run), "
-        first += f"{self.accepted:,} acceptances, {sum(faults.values()):,} faults, {len(self.failures):,} failures"
+        counts = {
+            "run": self.runs,
+            "event": sum(self.events),
+            "acceptance": self.accepted,
+            "fault": sum(faults.values()),
+            "failure": len(self.failures),
+        }
+        said = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts.items()]
+        said[1] += f" committed (median {half:.0f} a run)"
+        first = ", ".join(said)
         return "\n".join(
             [first, *(f"{kind:<24}{faults[kind]:>8,}  {_ways(self.recoveries, kind)}" for kind in sorted(faults))]
         )

@@ -1,6 +1,5 @@
 """Many runs, one for each seed, and what came of them.
 
-Handlers are run as they are; what they log is switched off meanwhile, because thousands of bad days have a lot to say.
 Seeds are independent of each other, so several processes may share them.
 """
 
@@ -8,30 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
+import multiprocessing
+import pickle
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.testing.simulation.choice import Choice, check_factory, settings_of
 from dynamodb_outbox.testing.simulation.facts import Accepted, Committed
-from dynamodb_outbox.testing.simulation.faults import FAULTS, UNSEEN, USUAL
-from dynamodb_outbox.testing.simulation.history import Terms
-from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, check
+from dynamodb_outbox.testing.simulation.faults import USUAL
 from dynamodb_outbox.testing.simulation.kernel import Threads
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
-from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, generate
 from dynamodb_outbox.testing.simulation.shrink import shrink
 from dynamodb_outbox.testing.simulation.world import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
-    from dynamodb_outbox.testing.simulation.facts import Fact
-    from dynamodb_outbox.testing.simulation.invariants import Violation
     from dynamodb_outbox.testing.simulation.scenario import Scenario
     from dynamodb_outbox.testing.simulation.world import FunctionWorld
 
@@ -43,45 +39,14 @@ _SEEDS = range(200)
 _SLICES = 8
 """Of the seeds, for each process: a slice that takes longer than others holds nobody up."""
 
-
 _GARBAGE = 5_000
 """New objects after which the collector looks for garbage; at Python's own 700 it takes a tenth of the time."""
 
-
-@dataclass(frozen=True)
-class _Choice:
-    """What is asked of a handler, and what happens to it."""
-
-    ordered: bool
-    poison: bool
-    faults: frozenset[str]
-    without: frozenset[str]
-    destinations: int
-
-    def scenario(self, seed: int) -> Scenario:
-        scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN)
-        faults = tuple(fault for fault in scenario.faults if fault.kind in self.faults)
-        writes = scenario.writes if self.poison else tuple(replace(write, poison=()) for write in scenario.writes)
-        return replace(scenario, faults=faults, writes=writes)
-
-    def terms(self, scenario: Scenario) -> Terms:
-        return scenario.terms if self.ordered else Terms(scenario.settings.destinations, False, False)
-
-    @property
-    def options(self) -> str:
-        """The arguments of `simulate` that make this choice, those that are as usual left out."""
-        given = {
-            "destinations": (self.destinations, 1),
-            "ordered": (self.ordered, True),
-            "poison": (self.poison, True),
-            "faults": (sorted(self.faults), sorted(USUAL)),
-            "without": (sorted(self.without), []),
-        }
-        return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
-
-    def broken(self, scenario: Scenario, facts: list[Fact]) -> tuple[Violation, ...]:
-        found = check(facts, self.terms(scenario))
-        return tuple(violation for violation in found if violation.invariant not in self.without)
+NOT_AGAIN = (
+    "This did not happen again when the same seed was run a second time: the handler keeps state outside of `world`\n"
+    "(in a module, in a file, by real time or chance). So no run can be repeated, and this one was not made smaller."
+)
+"""What is said of a failure that may not be seen again."""
 
 
 def simulate(
@@ -94,6 +59,7 @@ def simulate(
     poison: bool = True,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
+    settings: Mapping[str, Any] | None = None,
     stop_at_first: bool = True,
     shrink_runs: int = 200,
 ) -> Report:
@@ -114,21 +80,32 @@ def simulate(
     poison          whether some events are such that the bus can never accept them
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
+    settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
+                    the names. The others are drawn for each seed
     stop_at_first   whether to stop at a seed that fails; the later ones of the same process are not run then
     shrink_runs     how many runs may be spent on making the first failure small; 0: it is told as it is
 
-    `report.check()` raises SimulationFailed for the first failure. Raises ConfigurationError for a kind of fault, an
-    invariant or a number of destinations that there is not, and what the world raises when code does what cannot be
-    simulated.
+    What the handler prints and logs is in the timeline of a failure, and nowhere else. `time.sleep` waits in virtual
+    time; `datetime.now` and `time.time` are real, and make a run another one each time: `world.clock` is to be used.
+
+    `report.check()` raises SimulationFailed for the first failure. What follows ends everything at once, because it
+    says nothing about a relay:
+
+    ConfigurationError  a kind of fault, an invariant, a setting or a number that there is not; a handler in the place
+                        of `make_handler`; one that raises (but for a failed call of a client, which is an instance
+                        that could not be loaded) or returns what cannot be called; one that cannot be sent to
+                        `processes`
+    NotSimulated        a service, an operation, an argument or an expression that is not simulated; a real boto3 client
+                        that was about to send; a thread of the handler's own that calls its world; a handler that does
+                        not come back for a minute of real time; clients that were kept from another run or instance
     """
-    choice = _Choice(ordered, poison, frozenset(faults), frozenset(without), destinations)
-    if not 1 <= destinations <= len(DESTINATIONS):
-        raise ConfigurationError(f"simulate(destinations={destinations}): 1 or {len(DESTINATIONS)}.")
-    for names, known in ((choice.faults, FAULTS), (choice.without, INVARIANTS)):
-        if unknown := sorted(names - known.keys()):
-            raise ConfigurationError(f"simulate: there is no {', '.join(unknown)}; there are {', '.join(known)}.")
+    check_factory(make_handler)
+    chosen = settings_of(settings or {})
+    choice = Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, chosen)
     seeds = list(seeds)
     report = Report()
+    if processes < 1:
+        raise ConfigurationError(f"simulate(processes={processes}): at least 1.")
     if processes == 1:
         report.add(_some(make_handler, choice, seeds, stop_at_first=stop_at_first))
     else:
@@ -140,23 +117,51 @@ def simulate(
 
 
 def _shared(
-    make_handler: MakeHandler, choice: _Choice, seeds: list[int], processes: int, *, stop_at_first: bool
+    make_handler: MakeHandler, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool
 ) -> Iterator[Report]:
+    _check_sendable(make_handler, processes)
     slices = [part for n in range(processes * _SLICES) if (part := seeds[n :: processes * _SLICES])]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(_some, make_handler, choice, part, stop_at_first=stop_at_first) for part in slices]
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            futures = [pool.submit(_some, make_handler, choice, part, stop_at_first=stop_at_first) for part in slices]
+        except BrokenProcessPool:
+            raise _not_started(processes) from None
         for future in futures:
-            report = future.result()
+            try:
+                report = future.result()
+            except BrokenProcessPool:
+                raise _not_started(processes) from None
             yield report
             if report.failures and stop_at_first:
                 pool.shutdown(cancel_futures=True)
                 return
 
 
-def _some(make_handler: MakeHandler, choice: _Choice, seeds: Iterable[int], *, stop_at_first: bool) -> Report:
+def _check_sendable(make_handler: MakeHandler, processes: int) -> None:
+    """Raise ConfigurationError when a function cannot be sent to other processes, or no process can be started here."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise _not_started(processes)
+    try:
+        pickle.dumps(make_handler)
+    except Exception as error:
+        name = getattr(make_handler, "__qualname__", repr(make_handler))
+        raise ConfigurationError(
+            f"simulate({name}, processes={processes}): other processes find make_handler by its name, so it has to be "
+            "a function at the top of a module, no lambda and none that another one makes; or processes=1."
+        ) from error
+
+
+def _not_started(processes: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"simulate(processes={processes}): the processes could not start. Each of them imports the script anew: call "
+        'simulate below `if __name__ == "__main__":`, and let make_handler be in a file; or processes=1.'
+    )
+
+
+def _some(make_handler: MakeHandler, choice: Choice, seeds: Iterable[int], *, stop_at_first: bool) -> Report:
     """Run some seeds, one after the other."""
     report = Report()
-    with _quietly(), contextlib.closing(Threads()) as threads:
+    with _lightly(), contextlib.closing(Threads()) as threads:
         for seed in seeds:
             scenario = choice.scenario(seed)
             facts = run(scenario, make_handler, threads=threads)
@@ -175,35 +180,42 @@ def _some(make_handler: MakeHandler, choice: _Choice, seeds: Iterable[int], *, s
     return report
 
 
-def _smaller(make_handler: MakeHandler, choice: _Choice, failure: Failure, most_runs: int) -> Failure:
+def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_runs: int) -> Failure:
     """Shrink the scenario of a failure to one that breaks the same invariant first.
 
-    A handler that keeps something from run to run may break nothing the second time: its failure stays as it was.
+    A handler that keeps something from run to run may break nothing the second time: its failure stays as it was, and
+    says so.
     """
     wanted = failure.invariant
-    with _quietly(), contextlib.closing(Threads()) as threads:
+    with _lightly(), contextlib.closing(Threads()) as threads:
 
         def fails(scenario: Scenario) -> bool:
             found = choice.broken(scenario, run(scenario, make_handler, threads=threads))
             return wanted in {violation.invariant for violation in found}
 
+        if not fails(failure.scenario):
+            return _not_again(failure)
         scenario = shrink(failure.scenario, fails, most_runs=most_runs)
         facts = run(scenario, make_handler, threads=threads)
     violations = sorted(choice.broken(scenario, facts), key=lambda violation: violation.invariant != wanted)
     if not violations:
-        return failure
+        return _not_again(failure)
     text = told(scenario, violations, facts, choice.terms(scenario), choice.options)
     return Failure(failure.seed, tuple(violations), scenario, text)
 
 
+def _not_again(failure: Failure) -> Failure:
+    """Return a failure that did not happen in a second run of the same scenario, which it says."""
+    first, _, rest = failure.text.partition("\n")
+    return replace(failure, text=f"{first}\n\n{NOT_AGAIN}\n{rest}")
+
+
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Switch logging off, and let the collector of garbage look less often; both are as they were afterwards."""
-    disabled, (young, *older) = logging.root.manager.disable, gc.get_threshold()
-    logging.disable(logging.CRITICAL)
+def _lightly() -> Iterator[None]:
+    """Let the collector of garbage look less often."""
+    young, *older = gc.get_threshold()
     gc.set_threshold(max(young, _GARBAGE) if young else 0, *older)
     try:
         yield
     finally:
         gc.set_threshold(young, *older)
-        logging.disable(disabled)

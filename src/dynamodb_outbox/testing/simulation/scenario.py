@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import LASTING, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import LASTING, SILENT, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
 from dynamodb_outbox.testing.simulation.writers import Write
@@ -101,7 +101,7 @@ class Scenario:
 
     @property
     def terms(self) -> Terms:
-        """What is promised under these settings: P4 as DESIGN's table has it."""
+        """What is promised under these settings: order (P4) where the stream and the mapping give it."""
         settings = self.settings
         ordered = settings.ordering == "key"
         return Terms(
@@ -144,17 +144,29 @@ def _told(write: Write) -> str:
     return f"{write.writer} writes {write.change} ({write.kind}){how} with events of {events}"
 
 
+_AMOUNTS = {
+    **dict.fromkeys(LASTING, "for {:,} ms"),
+    **dict.fromkeys(SILENT, "in silence"),
+    "trim": "of what is older than {:,} ms",
+    "late_visibility": "for {:,} ms",
+}
+"""What an amount says of a fault; of the others, by how much."""
+
+AT_ITS_TIME = LASTING | {"late_visibility", "operator_delete", "shard_split", "source_killed", "trim", "ttl_delete"}
+"""Kinds that strike when the plan says; the others are armed then, and wait for what they can strike."""
+
+
 def _fault(fault: PlannedFault) -> str:
-    more = [
-        f"{name} {value}"
-        for name, value, plain in (
-            ("lasting ms", fault.amount_ms, 0),
-            ("nth", fault.nth, 0),
-            ("times", fault.times, 1),
-        )
-        if value != plain
-    ]
-    return " ".join([fault.kind, *([f"at {fault.where}"] if fault.where else []), *more])
+    words = [fault.kind]
+    if fault.where:
+        words.append(f"at {fault.where}")
+    if fault.amount_ms:
+        words.append(_AMOUNTS.get(fault.kind, "by {:,} ms").format(fault.amount_ms))
+    if fault.nth:
+        words.append(f"at boundary {fault.nth} of an effect")
+    if fault.kind not in AT_ITS_TIME:
+        words.append("at the next chance" if fault.times == 1 else f"at the next {fault.times} chances")
+    return " ".join(words)
 
 
 def _plainer_setting(name: str) -> Callable[[Scenario], Scenario]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.eventsource.ttl import expired as has_expired
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS, TRANSACTION_ACTIONS
 from dynamodb_outbox.core.record.states import PENDING, state_of
-from dynamodb_outbox.testing.simulation.expressions import NotSimulated, condition_holds, updated
+from dynamodb_outbox.testing.simulation.expressions import condition_holds, updated
 from dynamodb_outbox.testing.simulation.network import client_error
 from dynamodb_outbox.testing.simulation.process import START_MS
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.stream import STREAM_ARN, Change
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Table:
     def _checked(self, operation: str, action: Mapping[str, Any]) -> RecordKey:
         """Return the item that an action is about, after a look at what it says."""
         if strange := sorted(action.keys() - _UNDERSTOOD):
-            raise NotSimulated(f"{operation} with {', '.join(strange)}")
+            raise NotSimulated(f"{operation} with {', '.join(strange)}: with {', '.join(sorted(_UNDERSTOOD))} it is.")
         if action["TableName"] != TABLE:
             raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")
         return self.key_of(action["Item"] if "Item" in action else action["Key"])

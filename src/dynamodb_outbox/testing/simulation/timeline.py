@@ -2,7 +2,8 @@
 
 An event is called by its key and its place there (`A.3` is the third event of key A), a record by its events, a stream
 record by what happened to which item. Facts that show a violation are marked. What concerns none of the events in
-question can be left out, so that the timeline of a long run is about one thing.
+question can be left out, so that the timeline of a long run is about one thing; invocations that came to the same are
+counted.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from dynamodb_outbox.testing.simulation.facts import (
     Moved,
     Raised,
     Rejected,
+    Said,
     Sent,
     Started,
+    Swallowed,
     Told,
     Trimmed,
     Written,
 )
 from dynamodb_outbox.testing.simulation.history import history
+from dynamodb_outbox.testing.simulation.repeats import Repeated, invocation_of, without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,18 +60,25 @@ def timeline(
     of = history(facts, terms)
     marks = {id(fact) for fact in marked}
     facts = [fact for fact in facts if id(fact) in marks or not _goes_without_saying(fact)]
-    shown = list(facts)
+
+    def once(facts: Sequence[Fact]) -> list[Fact]:
+        return without_repeats(of, facts, lambda fact: " ".join(WORDS[type(fact)](of, fact)), marks)
+
+    shown = everything = once(facts)
     if about_marked and marks and len(shown) > most:
         focus = _Focus(of, [fact for fact in facts if id(fact) in marks])
-        shown = [fact for fact in facts if id(fact) in marks or focus.has(fact)]
+        shown = once([fact for fact in facts if id(fact) in marks or focus.has(fact)])
     last = max((place for place, fact in enumerate(shown) if id(fact) in marks), default=len(shown) - 1)
-    shown = shown[max(0, last + 1 - most) : last + 1]
-    lines = [_line(of, fact, marked=id(fact) in marks) for fact in shown]
-    left_out = len(facts) - len(lines)
-    return "\n".join([*lines, *([f"  ({left_out} more facts are not shown)"] if left_out else [])])
+    lines = [_line(of, fact, marked=id(fact) in marks) for fact in shown[max(0, last + 1 - most) : last + 1]]
+    if left_out := max(0, len(everything) - len(lines)):
+        lines.append(f"  ({left_out:,} more {'fact is' if left_out == 1 else 'facts are'} not shown)")
+    return "\n".join(lines)
 
 
 def _line(of: History, fact: Fact, *, marked: bool) -> str:
+    if isinstance(fact, Repeated):
+        which = f"{fact.count:,} more invocations ({fact.first} to {fact.last})"
+        return f"  {'...':>11}  {fact.destination:<22} {which} ended the same way"
     who, what = WORDS[type(fact)](of, fact)
     return f"{_MARK if marked else ' '} {fact.at_ms / 1000:>9.3f} s  {who:<22} {what}"
 
@@ -89,7 +100,7 @@ class _Focus:
         places = [of.places[record] for record in self._records if record in of.places]
         self._shards, self._numbers = {shard for shard, _ in places}, {number for _, number in places}
         handed = {number for number, invoked in of.invoked.items() if self._numbers & set(invoked.numbers)}
-        self._invocations = (handed | {_invocation(fact) for fact in about}) - {0}
+        self._invocations = (handed | {invocation_of(fact) for fact in about}) - {0}
 
     def has(self, fact: Fact) -> bool:
         """Whether a fact is about these records, or is what one of these invocations met and came to."""
@@ -101,19 +112,15 @@ class _Focus:
             return fact.number in self._numbers
         if isinstance(fact, Gap):
             return fact.shard in self._shards
-        if isinstance(fact, (Accepted, Committed, Moved, Rejected)):
+        if isinstance(fact, (Accepted, Committed, Moved, Rejected, Swallowed)):
             return any(record in self._records for record in _records(self._of, fact))
-        return _invocation(fact) in self._invocations
-
-
-def _invocation(fact: Fact) -> int:
-    return int(getattr(fact, "invocation", 0))
+        return invocation_of(fact) in self._invocations
 
 
 def _records(of: History, fact: Fact) -> Iterator[RecordKey]:
     if isinstance(fact, Committed):
         yield from (record for record, _ in fact.records)
-    elif isinstance(fact, (Accepted, Rejected)) and fact.event_id in of.born:
+    elif isinstance(fact, (Accepted, Rejected, Swallowed)) and fact.event_id in of.born:
         yield of.born[fact.event_id].record
     elif isinstance(fact, Moved):
         yield fact.record
@@ -139,7 +146,7 @@ def _told(_: History, fact: Told) -> tuple[str, str]:
 
 
 def _written(of: History, fact: Written) -> tuple[str, str]:
-    return f"stream {fact.shard}", f"{fact.number}: {fact.kind} of {_record(of, fact.item)}, by {fact.by}"
+    return f"stream {fact.shard}", f"no. {fact.number}: {fact.kind} of {_record(of, fact.item)}, by {fact.by}"
 
 
 def _trimmed(_: History, fact: Trimmed) -> tuple[str, str]:
@@ -162,6 +169,12 @@ def _rejected(of: History, fact: Rejected) -> tuple[str, str]:
     return f"bus {fact.destination}", words
 
 
+def _swallowed(of: History, fact: Swallowed) -> tuple[str, str]:
+    what = of.name(fact.event_id)
+    words = f"does not exist: answers 200 to invocation {fact.invocation}, and {what} is gone"
+    return f"bus {fact.bus}", words
+
+
 def _moved(of: History, fact: Moved) -> tuple[str, str]:
     part = "" if fact.events is None else f" (events {', '.join(sorted(fact.events))} of it)"
     by = f", by invocation {fact.invocation}" if fact.invocation else ""
@@ -177,22 +190,27 @@ def _raised(of: History, fact: Raised) -> tuple[str, str]:
     return _of_invocation(of, fact.invocation), f"raises {_short(fact.error)}"
 
 
+def _said(of: History, fact: Said) -> tuple[str, str]:
+    who = _of_invocation(of, fact.invocation) if fact.invocation else f"writer {fact.owner}"
+    return who, f"{fact.how} {_short(fact.text)}"
+
+
 def _ended(of: History, fact: Ended) -> tuple[str, str]:
     how = {"crash": "its process dies", "timeout": "is ended at its time-out"}.get(fact.how, fact.how)
     return _of_invocation(of, fact.invocation), how
 
 
 def _checkpointed(_: History, fact: Checkpointed) -> tuple[str, str]:
-    return f"source of {fact.destination}", f"{fact.shard} is done up to {fact.number}"
+    return f"source of {fact.destination}", f"{fact.shard} is done up to no. {fact.number}"
 
 
 def _started(_: History, fact: Started) -> tuple[str, str]:
-    passed = ", ".join(f"{shard} up to {number}" for shard, number in fact.passed)
+    passed = ", ".join(f"{shard} up to no. {number}" for shard, number in fact.passed)
     return f"source of {fact.destination}", f"begins at LATEST, passing over {passed or 'nothing'}"
 
 
 def _gap(_: History, fact: Gap) -> tuple[str, str]:
-    after = "its start" if fact.after is None else fact.after
+    after = "its start" if fact.after is None else f"no. {fact.after}"
     return f"source of {fact.destination}", f"{fact.shard} has a gap after {after}: what was trimmed was not read"
 
 
@@ -210,7 +228,10 @@ def _sent(_: History, fact: Sent) -> tuple[str, str]:
 
 
 def _heard(of: History, fact: Heard) -> tuple[str, str]:
-    who = _of_invocation(of, fact.invocation) if fact.invocation else "somebody"
+    who = _of_invocation(of, fact.invocation)
+    if not fact.invocation:
+        process = of.senders.get(fact.call, "")
+        who = f"writer {process.rpartition('.')[0]}" if process else "a writer"
     what = f"meets {fact.error} in" if fact.error else "gets the answer to"
     return who, f"{what} its {fact.operation} to {fact.where}"
 
@@ -230,8 +251,10 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Moved: _moved,
     Raised: _raised,
     Rejected: _rejected,
+    Said: _said,
     Sent: _sent,
     Started: _started,
+    Swallowed: _swallowed,
     Told: _told,
     Trimmed: _trimmed,
     Written: _written,
@@ -255,7 +278,7 @@ def _record(of: History, record: RecordKey) -> str:
 def _several(numbers: Sequence[str]) -> str:
     if not numbers:
         return "nothing"
-    return numbers[0] if len(numbers) == 1 else f"{len(numbers)} records {numbers[0]}…{numbers[-1]}"
+    return f"no. {numbers[0]}" if len(numbers) == 1 else f"no. {numbers[0]} to {numbers[-1]} ({len(numbers)} records)"
 
 
 def _short(text: str) -> str:

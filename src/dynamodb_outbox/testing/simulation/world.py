@@ -21,8 +21,10 @@ from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
 from dynamodb_outbox.core.eventsource.lineage import StartingPosition
 from dynamodb_outbox.core.record.place import stream_filter
+from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
 from dynamodb_outbox.testing.simulation.chance import Chance
@@ -30,9 +32,11 @@ from dynamodb_outbox.testing.simulation.crew import StrandCrew
 from dynamodb_outbox.testing.simulation.facts import Ledger
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
+from dynamodb_outbox.testing.simulation.guard import guarded
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
 from dynamodb_outbox.testing.simulation.records import RecordsClient
+from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from, raised_at
 from dynamodb_outbox.testing.simulation.source import Source
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
@@ -40,14 +44,16 @@ from dynamodb_outbox.testing.simulation.writers import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
+    from dynamodb_outbox.errors import OutboxError
     from dynamodb_outbox.ports import Clock, Crew, Entropy
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
     from dynamodb_outbox.testing.simulation.writers import Write
 
-__all__ = ["LAYOUT", "FunctionWorld", "relay_handler", "run"]
+__all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
 LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
 """The table of every run, but for what settling makes of a record.
@@ -65,7 +71,8 @@ _LISTED_MS = 1_000
 class FunctionWorld:
     """What the code of a function finds in a new instance: its clients, its clock, and how it was set up.
 
-    destination     what the function publishes to; its bus has this name
+    destination     what the function publishes to; its bus has this name. Entries for another name are answered as
+                    accepted, and are gone, as EventBridge does it
     table, layout   where the records are
     ordering        "key" or "none": whether order is asked of the relay in this run
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
@@ -79,18 +86,25 @@ class FunctionWorld:
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
     _make_crew: Callable[[int], Crew]
+    _stop: Callable[[OutboxError], NoReturn]
 
     def client(self, service: str) -> Any:
         """Return what stands for `boto3.client(service)`: "events" (PutEvents), "dynamodb" (what records need).
 
-        Raises ValueError for another service.
+        Another service, and later an operation or an argument that is not simulated, ends the run with NotSimulated.
+        Real clients are refused in the same way while a run is going on.
         """
         if service not in self._clients:
-            raise ValueError(f"no service {service!r} is simulated: {', '.join(self._clients)}")
+            known = ", ".join(self._clients)
+            self._stop(NotSimulated(f"no service {service!r} is simulated{called_from()}: {known} are."))
         return self._clients[service]()
 
     def crew(self, size: int) -> Crew:
-        """Return so many workers for tasks side by side; threads of its own would run outside of virtual time."""
+        """Return so many workers for tasks side by side.
+
+        A thread of the handler's own that calls a client, the clock or a crew ends the run with NotSimulated: it runs
+        outside of virtual time.
+        """
         return self._make_crew(size)
 
 
@@ -117,13 +131,16 @@ def run(
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
-    `threads` are kept from run to run, which is faster. Raises what a part of the world raised that none may raise.
+    `threads` are kept from run to run, which is faster. Raises NotSimulated for what handlers ask of the world that is
+    not in it, ConfigurationError for a `make_handler` that makes none, and what a part of the world raised that none
+    may raise.
     """
     world = _World(scenario, make_handler, threads)
-    try:
-        world.kernel.run(scenario.ends_ms)
-    finally:
-        world.kernel.close()
+    with guarded(world.kernel, world.ledger):
+        try:
+            world.kernel.run(scenario.ends_ms)
+        finally:
+            world.kernel.close()
     return world.ledger.facts
 
 
@@ -155,7 +172,7 @@ class _World:
         function = Function(
             self._network,
             destination,
-            lambda process: self._make_handler(self._function_world(process, bus)),
+            lambda process: self._handler(self._function_world(process, bus)),
             instances=self._settings.instances,
             timeout_ms=self._settings.function_timeout_ms,
         )
@@ -164,12 +181,34 @@ class _World:
             self._chance,
             self._stream,
             function,
-            _mapping(self._settings),
+            mapping_of(self._settings),
             destination=destination,
             starting=StartingPosition(self._settings.starting),
         )
         source.create()
         return source
+
+    def _handler(self, world: FunctionWorld) -> Callable[[Any, Any], Any]:
+        """Make a handler. One that cannot be made because of a call that failed may be the next time."""
+        try:
+            handler = self._make_handler(world)
+        except Exception as error:
+            if _is_of_a_call(error):
+                raise
+            place = raised_at(error)
+            said = f"make_handler(world) raised {type(error).__name__}: {error} ({place})."
+            wrong = ConfigurationError(said)
+            wrong.__cause__ = error
+            self.kernel.stop(wrong)
+        if not callable(handler):
+            made = "nothing" if handler is None else f"{type(handler).__name__} {handler!r}"
+            self.kernel.stop(
+                ConfigurationError(
+                    f"make_handler(world) returned {made[:100]}, and has to return the handler, a function of (event, "
+                    "context). For a handler that needs nothing of the world: simulate(lambda world: handler)."
+                )
+            )
+        return handler
 
     def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
         return FunctionWorld(
@@ -184,6 +223,7 @@ class _World:
                 "dynamodb": partial(RecordsClient, self._network, process, self._table),
             },
             partial(StrandCrew, self.kernel, process),
+            self.kernel.stop,
         )
 
     def _start_writers(self, scenario: Scenario) -> None:
@@ -192,6 +232,15 @@ class _World:
             of_writer[write.writer].append(write)
         for name, writes in sorted(of_writer.items()):
             Writer(self._network, self._chance, self._table, writes, name=name).start()
+
+
+def _is_of_a_call(error: BaseException | None) -> bool:
+    """Whether an error comes from a call of a client, maybe by way of others."""
+    while error is not None:
+        if isinstance(error, TRANSPORT):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _stream_settings(settings: Settings) -> StreamSettings:
@@ -204,7 +253,8 @@ def _stream_settings(settings: Settings) -> StreamSettings:
     )
 
 
-def _mapping(settings: Settings) -> MappingConfig:
+def mapping_of(settings: Settings) -> MappingConfig:
+    """Return the event source mapping of these settings. Raises ConfigurationError for a value out of range."""
     return MappingConfig(
         batch_size=settings.batch_size,
         batching_window_ms=settings.window_ms,

@@ -23,10 +23,10 @@ from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, OutboxError
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.sdk.errors import TRANSPORT
-from dynamodb_outbox.testing.simulation.bus import POISON
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.facts import Committed, Intended, Told
 from dynamodb_outbox.testing.simulation.faults import Met
+from dynamodb_outbox.testing.simulation.history import POISON
 from dynamodb_outbox.testing.simulation.network import COMMIT, NO_TROUBLES
 from dynamodb_outbox.testing.simulation.process import WRITER_PERILS, Process, ProcessEntropy
 from dynamodb_outbox.testing.simulation.table import REGION, TABLE, cancelled

@@ -1,0 +1,139 @@
+"""What somebody chose for runs: the arguments of `simulate`, looked at before anything runs."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.testing.simulation.faults import FAULTS, UNSEEN, USUAL
+from dynamodb_outbox.testing.simulation.history import Terms
+from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, check
+from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, Settings, generate
+from dynamodb_outbox.testing.simulation.world import mapping_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.invariants import Violation
+    from dynamodb_outbox.testing.simulation.scenario import Scenario
+
+__all__ = ["SETTINGS", "Choice", "check_factory", "settings_of"]
+
+SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name not in ("destinations", "tolerant"))
+"""Settings that can be chosen."""
+
+_AS_OF_MAPPINGS = {
+    "batching_window_ms": "window_ms",
+    "bisect_on_error": "bisect",
+    "maximum_record_age_s": "record_age_s",
+    "maximum_retry_attempts": "retries",
+    "parallelization_factor": "parallelization",
+}
+"""What `MappingConfig` calls some of them."""
+
+_RANGES = {
+    "shards": (1, 100),
+    "spread_ms": (0, 60_000),
+    "lag_ms": (0, 60_000),
+    "instances": (1, 100),
+    "function_timeout_ms": (1_000, 900_000),
+}
+"""Of those that are not a mapping's; Lambda ends a function after 15 minutes."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is asked of a handler, and what happens to it. `settings` are the same in each run.
+
+    Raises ConfigurationError for a name, a number or a setting that there is not.
+    """
+
+    ordered: bool = True
+    poison: bool = True
+    faults: frozenset[str] = USUAL
+    without: frozenset[str] = frozenset()
+    destinations: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.destinations <= len(DESTINATIONS):
+            raise ConfigurationError(f"simulate(destinations={self.destinations}): 1 or {len(DESTINATIONS)}.")
+        for names, known in ((self.faults, FAULTS), (self.without, INVARIANTS)):
+            if unknown := sorted(names - known.keys()):
+                raise ConfigurationError(f"simulate: there is no {', '.join(unknown)}; there are {', '.join(known)}.")
+
+    def scenario(self, seed: int) -> Scenario:
+        """Return the scenario of a seed, as far as it is chosen by nobody."""
+        scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN)
+        faults = tuple(fault for fault in scenario.faults if fault.kind in self.faults)
+        writes = scenario.writes if self.poison else tuple(replace(write, poison=()) for write in scenario.writes)
+        return replace(scenario, faults=faults, writes=writes, settings=replace(scenario.settings, **self.settings))
+
+    def terms(self, scenario: Scenario) -> Terms:
+        """Return what is asked for in a run."""
+        return scenario.terms if self.ordered else Terms(scenario.settings.destinations, False, False)
+
+    @property
+    def options(self) -> str:
+        """The arguments of `simulate` that make this choice, those that are as usual left out."""
+        given = {
+            "destinations": (self.destinations, 1),
+            "ordered": (self.ordered, True),
+            "poison": (self.poison, True),
+            "faults": (sorted(self.faults), sorted(USUAL)),
+            "without": (sorted(self.without), []),
+            "settings": (dict(self.settings), {}),
+        }
+        return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
+
+    def broken(self, scenario: Scenario, facts: list[Fact]) -> tuple[Violation, ...]:
+        """Return what a run broke of what is asked for."""
+        found = check(facts, self.terms(scenario))
+        return tuple(violation for violation in found if violation.invariant not in self.without)
+
+
+def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by the names of `Settings`; those of `MappingConfig` are understood too.
+
+    Raises ConfigurationError for a name that is neither, and for a value that cannot be.
+    """
+    settings = {_AS_OF_MAPPINGS.get(name, name): value for name, value in given.items()}
+    if unknown := sorted(settings.keys() - set(SETTINGS)):
+        raise ConfigurationError(
+            f"simulate(settings=...): there is no {', '.join(unknown)} to be set; there are {', '.join(SETTINGS)}."
+        )
+    kinds = get_type_hints(Settings)
+    for name, value in settings.items():
+        possible = get_args(kinds[name])
+        if (possible and value not in possible) or type(value) is not type(getattr(Settings(), name)):
+            wanted = " or ".join(map(repr, possible)) or f"of type {kinds[name].__name__}"
+            raise ConfigurationError(f"simulate(settings={{{name!r}: {value!r}}}): has to be {wanted}.")
+        low, high = _RANGES.get(name, (value, value))
+        if not low <= value <= high:
+            raise ConfigurationError(f"simulate(settings={{{name!r}: {value!r}}}): {low:,} to {high:,}.")
+    mapping_of(replace(Settings(), **settings))
+    return settings
+
+
+def check_factory(make_handler: Any) -> None:
+    """Raise ConfigurationError for what cannot be called with a world, most of all for a handler in its place."""
+    if not callable(make_handler):
+        raise ConfigurationError(
+            f"simulate({make_handler!r}): takes a function that gets a world and returns the handler."
+        )
+    try:
+        signature = inspect.signature(make_handler)
+    except ValueError:
+        return  # of something built in, which does not tell
+    try:
+        signature.bind(object())
+    except TypeError:
+        name = getattr(make_handler, "__name__", repr(make_handler))
+        raise ConfigurationError(
+            f"simulate({name}): {name}{signature} cannot be called with a world alone. simulate takes a function that "
+            f"returns the handler, not the handler: simulate(lambda world: {name}), and let it take its clients from "
+            "the world."
+        ) from None
