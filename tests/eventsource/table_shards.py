@@ -214,7 +214,7 @@ WHOLE = (*EARLY, ("b", "a"))
 @row("shard-late-parent")
 def test_shard_late_parent(tmp_path: Path) -> None:
     """A grandchild is listed before its parent: in time, also for another process that comes meanwhile, and never."""
-    in_order = [["1"], ["4"], ["2"], ["3"]], []
+    in_order: tuple[list[list[str]], list[str | None]] = ([["1"], ["4"], ["2"], ["3"]], [])
     assert listed_early(tmp_path / "in time", [BEGINNING, EARLY, WHOLE], 1_000) == in_order
     assert listed_early(tmp_path / "another", [BEGINNING], 600) == ([["1"]], [])
     assert listed_early(tmp_path / "another", [EARLY], 600) == ([["4"]], [])
