@@ -52,6 +52,7 @@ layers: $(READY) ## imports go down only
 check: lint types layers test ## everything that a change must pass
 
 bench: $(READY) ## ratios against a named rival, in the same run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aws-lambda-powertools>=3.37'
 	@$(BIN)/python -m bench $(ARGS)
 
 MUTANTS ?=

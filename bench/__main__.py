@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bench import commit, relay
+from bench import commit, relay, throughput
 
 
 def main() -> None:
@@ -13,7 +13,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9, help="rounds of each, in turn (default 9)")
     pairs = parser.parse_args().pairs
     for measure in (commit.measure, relay.measure):
-        print(measure(pairs))  # noqa: T201 - a command's output
+        print(measure(pairs), flush=True)  # noqa: T201 - a command's output
+    for figure in throughput.measure(pairs):
+        print(figure)  # noqa: T201 - as above
 
 
 main()

@@ -14,16 +14,17 @@ from dynamodb_outbox.sinks import EventBridge
 if TYPE_CHECKING:
     from bench.rounds import Comparison
 
-__all__ = ["measure"]
+__all__ = ["Context", "measure", "stream_record"]
 
 _EVENTS = 1000
 _STREAM = "arn:aws:dynamodb:us-east-1:000000000000:table/shop/stream/2026-01-01T00:00:00.000"
 
 
-class _Context:
+class Context:
     """What Lambda tells a function, of which the relay reads the time that is left."""
 
     def get_remaining_time_in_millis(self) -> int:
+        """Return a minute, always."""
         return 60_000
 
 
@@ -46,7 +47,7 @@ def measure(pairs: int) -> Comparison:
     relay = Relay(EventBridge("orders", client=events), client=table)
     writer = Outbox("shop", source="shop.orders", client=answered("dynamodb", "TransactWriteItems", lambda _: {}))
     rounds = itertools.count()
-    batch = {"Records": [_record(writer, number) for number in range(_EVENTS)]}
+    batch = {"Records": [stream_record(writer, number) for number in range(_EVENTS)]}
 
     def ours() -> int:
         published.clear()
@@ -54,7 +55,7 @@ def measure(pairs: int) -> Comparison:
         stream = f"{_STREAM}{next(rounds):03d}"  # another one each time: what it remembers, it would not send again
         for record in batch["Records"]:
             record["eventSourceARN"] = stream
-        said = relay.lambda_handler(batch, _Context())
+        said = relay.lambda_handler(batch, Context())
         assert said == {"batchItemFailures": []}  # noqa: S101 - a benchmark of failures would be worth nothing
         assert len(published) == _EVENTS  # noqa: S101
         return _EVENTS
@@ -73,9 +74,10 @@ def measure(pairs: int) -> Comparison:
     return compare("relay", "plain boto3 sending the same requests", "event", ours=ours, theirs=plain, pairs=pairs)
 
 
-def _record(writer: Outbox, number: int) -> dict[str, Any]:
+def stream_record(writer: Outbox, number: int, *, key: int | None = None) -> dict[str, Any]:
+    """Return the stream record of the event with this number; `key` is that of its order, a key of its own if None."""
     tx = writer.transaction()
-    tx.put({"pk": f"ORDER#{number}", "sk": "META"}, if_absent=True)
+    tx.put({"pk": f"ORDER#{number if key is None else key}", "sk": "META"}, if_absent=True)
     tx.emit("order.placed", {"order_id": str(number), "cents": 1500, "note": "x" * 300})
     image = next(action["Put"]["Item"] for action in tx.request()["TransactItems"] if "ob_v" in action["Put"]["Item"])
     return {

@@ -206,34 +206,42 @@ def test_shard_listed_first() -> None:
     assert all(parent is None or parent in listed for listed in listings for parent in listed.values())
 
 
+BEGINNING = (("a", None),)
+EARLY = (("a", None), ("other", "a"), ("c", "b"))
+WHOLE = (*EARLY, ("b", "a"))
+
+
 @row("shard-late-parent")
 def test_shard_late_parent(tmp_path: Path) -> None:
-    """A grandchild is listed before its parent: in time, and never."""
-    early, whole = (("a", None), ("c", "b")), (("a", None), ("b", "a"), ("c", "b"))
-    for number, (then, batches, told) in enumerate(
-        ((whole, [["1"], ["2"], ["3"]], []), (early, [["1"], ["3"]], [None]))
+    """A grandchild is listed before its parent: in time, also for another process that comes meanwhile, and never."""
+    in_order: tuple[list[list[str]], list[str | None]] = ([["1"], ["4"], ["2"], ["3"]], [])
+    assert listed_early(tmp_path / "in time", [BEGINNING, EARLY, WHOLE], 1_000) == in_order
+    assert listed_early(tmp_path / "another", [BEGINNING], 600) == ([["1"]], [])
+    assert listed_early(tmp_path / "another", [EARLY], 600) == ([["4"]], [])
+    assert listed_early(tmp_path / "another", [EARLY, WHOLE], 1_000) == ([["2"], ["3"]], [])
+    assert listed_early(tmp_path / "never", [BEGINNING, EARLY], 9_900) == ([["1"], ["4"]], [])
+    assert listed_early(tmp_path / "gone", [BEGINNING, EARLY], 11_000) == ([["1"], ["4"], ["3"]], [None])
+
+
+def listed_early(
+    directory: Path, lists: list[tuple[tuple[str, str | None], ...]], each_ms: int
+) -> tuple[list[list[str]], list[str | None]]:
+    """Run a source over lists of shards; return what it delivered, and the gaps."""
+    directory.mkdir(exist_ok=True)
+    clock, function, client = SetClock(), Recorder(), Lineage({"a": 1, "b": 2, "c": 3, "other": 4})
+    with (
+        Journal(directory / "log") as journal,
+        source(client, function, directory / "cp", clock=clock, journal=journal) as running,
     ):
-        clock, function, log = SetClock(), Recorder(), tmp_path / f"log{number}"
-        client = Lineage({"a": 1, "b": 2, "c": 3})
-        with (
-            Journal(log) as journal,
-            source(client, function, tmp_path / f"cp{number}", clock=clock, journal=journal) as running,
-        ):
-            for listed in ((("a", None),), early, then):
-                client.listed = listed
-                for _ in range(4):
-                    running.step()
-                    clock.at_ms += 200
-                assert ["3"] not in function.batches or listed is whole
-            clock.at_ms += 10_000
-            for _ in range(4):
+        for client.listed in lists:
+            for _ in range(0, each_ms, 100):
                 running.step()
-                clock.at_ms += 200
-        assert (function.batches, gaps(log)) == (batches, told)
+                clock.at_ms += 100
+    return function.batches, gaps(directory / "log")
 
 
 class Lineage(FakeStreams):
-    """Shards that have one record each, and are closed; the list of them is what the test says."""
+    """Shards that have one record each, and are closed but for `other`; the list of them is what the test says."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         super().__init__()
@@ -250,7 +258,8 @@ class Lineage(FakeStreams):
 
     def get_records(self, **request: Any) -> Any:
         """Answer with the record of a shard, and its end."""
-        return page(self.numbers[request["ShardIterator"]], following=None)
+        shard = request["ShardIterator"]
+        return page(self.numbers[shard], following="other" if shard == "other" else None)
 
 
 @row("shard-list-pages")

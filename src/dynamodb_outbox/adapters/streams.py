@@ -238,7 +238,7 @@ class ShardReader:
             raise InvalidRecord(
                 self._below,
                 f"it is the last of shard {self._shard_id}, and reading was to go on after {self._lost}, a higher "
-                "number that the shard does not know: its numbers began anew. Start again without that position",
+                "number that the shard does not know: its numbers began anew. To start again, remove the checkpoint",
             )
 
 

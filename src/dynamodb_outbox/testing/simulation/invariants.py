@@ -211,9 +211,9 @@ def one_id_one_entry(of: History) -> Iterator[_Found]:
 
 
 def order_per_key(of: History) -> Iterator[_Found]:
-    """P4. Of the events of one key, each is first accepted after those before it.
+    """P4. Of the events of one key, each is first accepted after those before it; parked and lost ones are left out.
 
-    Left out are those that were parked, and those that the event source gave up or missed.
+    Lost are those that the event source gave up or missed.
     """
     if of.terms.ordered_keys:
         for events in of.keys.values():
