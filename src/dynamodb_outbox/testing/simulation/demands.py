@@ -155,23 +155,22 @@ def settled_in_the_end(of: History) -> Iterator[_Found]:
 
 
 def parks_are_limited(of: History) -> Iterator[_Found]:
-    """Demand that an instance parks ten records a minute and no more: so many cannot all be poison."""
+    """Demand that an instance parks ten records a minute at most that its bus refused: so many cannot all be poison.
+
+    Not counted is what nobody could read or send, which is not the bus's word, and what is parked because its key is.
+    """
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
     for record, index in of.parked_records.items():
-        if not any(_is_to_blame(of, one) for one in of.records.get(record, ())):
-            continue  # its key is parked, and takes it along
         invoked = of.invoked.get(getattr(of.facts[index], "invocation", 0))
-        if invoked is not None:
+        if invoked is not None and any(
+            (invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ())
+        ):
             of_instance[invoked.instance].append(index)
     for instance, parks in of_instance.items():
         for first, beyond in zip(parks, parks[_PARKS:], strict=False):
             if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS:
                 shown = tuple(index for index in parks if first <= index <= beyond)
                 yield f"{instance} parked {_PARKS + 1} records within a minute", shown
-
-
-def _is_to_blame(of: History, one: Born) -> bool:
-    return one.unfit or any((name, one.event_id) in of.refused for name in of.terms.destinations)
 
 
 def answers_name_what_is_open(of: History) -> Iterator[_Found]:
