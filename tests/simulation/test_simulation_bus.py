@@ -166,9 +166,9 @@ def test_what_a_client_does_not_know_ends_the_run() -> None:
     """An operation, an argument: nobody may take a simulated error for one of AWS."""
     calls: list[Callable[[Any], Any]] = [
         lambda client: client.put_events(Entry=[entry("a")]),
-        lambda client: client.describe_event_bus(Name="orders"),
+        lambda client: client.list_event_buses(),
     ]
-    for call, words in zip(calls, ("PutEvents with Entry: with Entries it is", "no describe_event_bus: "), strict=True):
+    for call, words in zip(calls, ("PutEvents with Entry: with Entries it is", "no list_event_buses: "), strict=True):
         with ground() as world:
             client = Bus(world.network, "orders").client(world.process())
             assert not hasattr(client, "_endpoint")

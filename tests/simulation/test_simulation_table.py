@@ -288,7 +288,7 @@ def test_updates() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["SOT a", "SET a = a + :one", "SET a = if_not_exists(a, :one)", "DELETE s :one", "REMOVE a.b", "ADD s :one"],
+    ["SOT a", "SET a = a + :one", "SET a = if_not_exists(b, :one)", "DELETE s :one", "REMOVE a.b", "ADD s :one"],
 )
 def test_other_updates_are_loud(expression: str) -> None:
     """An update that is not built changes nothing in silence, and is named as it was written."""

@@ -14,6 +14,7 @@ from dynamodb_outbox.core.commit.machine import CommitMachine
 from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.testing.simulation import INVARIANTS, SimulationFailed, relay_handler, run, simulate, source
+from dynamodb_outbox.testing.simulation.faults import USUAL
 from dynamodb_outbox.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ def test_a_wrong_relay_is_found(name: str) -> None:
     make_handler, invariant = WRONG[name]
     only_this = INVARIANTS.keys() - {invariant}
     report = simulate(
-        make_handler, seeds=ENOUGH, without=only_this, destinations=1 + ("destinations" in name), shrink_runs=0
+        make_handler,
+        seeds=ENOUGH,
+        without=only_this,
+        destinations=1 + ("destinations" in name),
+        settings={"ordering": "key", "on_poison": "park_key"} if "parked keys" in name else {},
+        faults=["target_vanishes"] if "vanishes" in name else USUAL,
+        shrink_runs=0,
     )
     assert [failure.invariant for failure in report.failures] == [invariant]
 

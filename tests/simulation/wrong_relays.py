@@ -13,11 +13,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.record.states import PARKED, state_of
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, Presence, RequestFailed, Verified
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
@@ -299,6 +300,21 @@ class SharedMemory(HandWritten):
             return False
 
 
+class SentMemory(HandWritten):
+    """Remembers in its process what it sent, whatever came of it, and does not send that again."""
+
+    def __init__(self, world: FunctionWorld) -> None:
+        super().__init__(world)
+        self.sent: set[str] = set()
+
+    def send(self, event: Event, context: Any) -> Fault | None:
+        """Send an event, once."""
+        if event.id in self.sent:
+            return None
+        self.sent.add(event.id)
+        return super().send(event, context)
+
+
 class NewIds(HandWritten):
     """Gives each publication an id of its own."""
 
@@ -427,6 +443,51 @@ def gate_removed(world: FunctionWorld) -> Handler:
     return relay.lambda_handler
 
 
+class _Trusting(EventBridge):
+    """A sink that takes its bus to be there."""
+
+    def verify(self) -> Verified:
+        """Say so."""
+        return Verified(Presence.OK)
+
+
+class _Forgetful(DynamoParkedKeys):
+    """Parks keys, and does not look which are parked."""
+
+    def read(self, table: str, keys: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:  # noqa: ARG002
+        """Say that none is."""
+        return frozenset(), frozenset()
+
+
+def verify_ignored(world: FunctionWorld) -> Handler:
+    """Return the library's relay, with a sink that never looks whether its bus is there."""
+    sink = _Trusting(world.destination, client=world.client("events"))
+    return _relay(world, sink).lambda_handler
+
+
+def keys_forgotten(world: FunctionWorld) -> Handler:
+    """Return the library's relay, which parks keys, and forgets which from one invocation to the next."""
+    relay = _relay(world, EventBridge(world.destination, client=world.client("events")))
+    table = world.client("dynamodb")
+    relay._parked_keys = _Forgetful(
+        world.layout, lambda marking: DynamoRecordStates(world.layout, client=marking), client=table
+    )
+    return relay.lambda_handler
+
+
+def _relay(world: FunctionWorld, sink: EventBridge) -> Relay:
+    return Relay(
+        sink,
+        layout=world.layout,
+        client=world.client("dynamodb"),
+        ordering=world.ordering,
+        on_poison=world.on_poison,
+        clock=world.clock,
+        entropy=world.entropy,
+        crew=world.crew(10),
+    )
+
+
 def made(kind: type[HandWritten]) -> Callable[[FunctionWorld], Handler]:
     """Return what makes handlers of a kind."""
     return lambda world: kind(world).handler
@@ -451,6 +512,9 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "gate removed": (gate_removed, "order_per_key"),
     "deadline ignored": (made(DeadlineIgnored), "ends_in_time"),
     "memory shared between destinations": (made(SharedMemory), "nothing_is_lost"),
+    "memory of what was only sent": (made(SentMemory), "nothing_is_lost"),
+    "verify ignored, and the bus vanishes": (verify_ignored, "nothing_is_lost"),
+    "parked keys forgotten": (keys_forgotten, "parked_keys_stay_parked"),
     "the library's relay, at two destinations": (relay_handler, "nothing_is_lost"),
     # and one for each invariant that none of these is about
     "new ids": (made(NewIds), "no_phantoms"),

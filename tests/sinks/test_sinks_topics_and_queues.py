@@ -278,11 +278,12 @@ QUESTIONS = [
 @pytest.mark.parametrize(("service", "operation", "made"), QUESTIONS)
 @pytest.mark.parametrize("code", ["AccessDeniedException", "AuthorizationError", "InternalError", "Throttling", "New"])
 def test_what_cannot_be_asked_cannot_be_told(service: str, operation: str, made: Any, code: str) -> None:
-    """No permission, no time, no idea: unsure, with what was said."""
+    """No permission, no time, no idea: unsure, with what was said; and whether it is worth asking again."""
     stubbed = client(service)
     with Stubber(stubbed) as stub:
         stub.add_client_error(operation, code, "said", 400)
-        assert made(stubbed).verify() == Verified(Presence.UNSURE, f"{code}: said")
+        passing = code == "Throttling" or (code == "InternalError" and service != "events")  # which has no such code
+        assert made(stubbed).verify() == Verified(Presence.UNSURE, f"{code}: said", passing)
 
 
 @pytest.mark.parametrize(("service", "operation", "made"), QUESTIONS[:3])

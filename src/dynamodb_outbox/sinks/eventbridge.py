@@ -218,9 +218,8 @@ def _check_names(event: Event) -> None:
 
 def _check_detail(detail: str, content: bytes) -> None:
     """Look closely only at text that could break a rule: scans of its bytes are far cheaper than a parse."""
-    if content.count(b"{") + content.count(b"[") <= EVENT_DETAIL_LEVELS and _LONG_RUN not in content.translate(
-        _DIGITS_AS_ZERO
-    ):
+    is_shallow = len(content) <= EVENT_DETAIL_LEVELS or content.count(b"{") + content.count(b"[") <= EVENT_DETAIL_LEVELS
+    if is_shallow and _LONG_RUN not in content.translate(_DIGITS_AS_ZERO):
         return
     try:
         shape = examine(detail)

@@ -80,7 +80,11 @@ class Presence(Enum):
 
 @dataclass(frozen=True)
 class Verified:
-    """What a sink found out about its destination; `reason`: why it is missing, or cannot be told, without secrets."""
+    """What a sink found out about its destination; `reason`: why it is missing, or cannot be told, without secrets.
+
+    `passing`, of UNSURE: there was no answer, or one that may be another in a moment; so it is worth asking again.
+    """
 
     presence: Presence
     reason: str = ""
+    passing: bool = False

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import carried_id, is_record, key_text
@@ -67,13 +67,16 @@ _OTHER_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Selected:
-    """An outbox record of a stream: the sequence number as the stream spells it, the item, the table it comes from."""
+class Selected(NamedTuple):
+    """An outbox record of a stream: the sequence number as the stream spells it, the item, where it comes from.
+
+    `stream` is the stream's ARN and `table` the table that it names; None where the record does not say it.
+    """
 
     sequence_number: str
     image: WireItem
     table: str | None
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ class _Found:
         self.strangers = 0
         self.arn: Any = None
         self.table: str | None = None
+        self.stream: str | None = None
 
     def add(self, record: Mapping[str, Any], change: Mapping[str, Any], number: str, position: int) -> None:
         layout = self.layout
@@ -163,7 +167,7 @@ class _Found:
             elif _has_other_id(image, layout):
                 self.misfit(record, image, number, _OTHER_ID)
             else:
-                self.chosen.append((int(number), Selected(number, image, self.table_of(record))))
+                self.chosen.append((int(number), Selected(number, image, self.table_of(record), self.stream)))
 
     def pass_over(self, record: Mapping[str, Any], keys: WireItem, image: WireItem, number: str) -> None:
         """Leave out an item that is no record by this layout, unless it is certainly one by another."""
@@ -184,6 +188,7 @@ class _Found:
         if (arn := record.get("eventSourceARN")) != self.arn:
             self.arn = arn
             self.table = table_of(arn)
+            self.stream = arn if isinstance(arn, str) else None
         return self.table
 
     def selection(self) -> Selection:

@@ -1,9 +1,9 @@
 """Condition and update expressions of DynamoDB, as far as the library itself sends them.
 
 A condition is terms joined by AND, or such groups joined by OR, without parentheses. A term is `attribute_exists(x)`,
-`attribute_not_exists(x)` or `x = :v`. An update has the sections SET `x = :v`, REMOVE `x` and ADD `x :v`, of top-level
-attributes. `x` is a name or a placeholder. Anything else raises `NotSimulated`: to guess at what DynamoDB would do with
-it would make the whole simulation worthless.
+`attribute_not_exists(x)` or `x = :v`. An update has the sections SET `x = :v` or `x = if_not_exists(x, :v)`, REMOVE `x`
+and ADD `x :v`, of top-level attributes. `x` is a name or a placeholder. Anything else raises `NotSimulated`: to guess
+at what DynamoDB would do with it would make the whole simulation worthless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ __all__ = ["condition_holds", "updated"]
 _NAME = r"(?:#\w+|[A-Za-z_]\w*)"
 _FUNCTION = re.compile(rf"(attribute_exists|attribute_not_exists)\(({_NAME})\)")
 _EQUALS = re.compile(rf"({_NAME}) = (:\w+)")
+_UNLESS_THERE = re.compile(rf"({_NAME}) = if_not_exists\(({_NAME}); (:\w+)\)")
 _SECTION = re.compile(r"\s*\b(SET|REMOVE|ADD|DELETE)\s+")
+_INSIDE = re.compile(r", (?=[^(]*\))")  # a comma within parentheses
 _ADD = re.compile(rf"({_NAME}) (:\w+)")
 
 
@@ -45,7 +47,7 @@ def updated(request: Mapping[str, Any], item: WireItem) -> dict[str, AttributeVa
     if not parts:
         raise _not_an_update(request)
     for section, clauses in zip(parts[::2], parts[1::2], strict=True):
-        for clause in clauses.split(", "):
+        for clause in _INSIDE.sub("; ", clauses).split(", "):
             _change(section, clause.strip(), request, after)
     return after
 
@@ -65,6 +67,8 @@ def _holds(term: str, request: Mapping[str, Any], item: WireItem) -> bool:
 def _change(section: str, clause: str, request: Mapping[str, Any], item: dict[str, AttributeValue]) -> None:
     if section == "SET" and (found := _EQUALS.fullmatch(clause)):
         item[_name(found[1], request)] = _value(found[2], request)
+    elif section == "SET" and (found := _UNLESS_THERE.fullmatch(clause)) and found[1] == found[2]:
+        item.setdefault(_name(found[1], request), _value(found[3], request))
     elif section == "REMOVE" and re.fullmatch(_NAME, clause):
         item.pop(_name(clause, request), None)
     elif section == "ADD" and (found := _ADD.fullmatch(clause)):

@@ -173,12 +173,17 @@ class Rejected(Fact):
 
 @dataclass(frozen=True)
 class Swallowed(Fact):
-    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`."""
+    """The bus of a destination answered that it accepted an event, which is gone: there is no bus of the name `bus`.
+
+    The request was sent at `sent_ms`; `since_ms` is when the bus vanished, None where it never was.
+    """
 
     destination: str
     invocation: int
     event_id: str
     bus: str
+    sent_ms: int = 0
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True)

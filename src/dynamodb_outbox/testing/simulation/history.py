@@ -25,6 +25,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Rejected,
     Sent,
     Started,
+    Swallowed,
     Trimmed,
     Written,
 )
@@ -39,6 +40,8 @@ __all__ = ["POISON", "Born", "History", "Mark", "Place", "Terms", "history", "ma
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
 
+UNNOTICED_MS = 60_000
+"""For how long a bus may be gone without anybody noticing: a relay asks for it once a minute."""
 POISON = "poison"
 """The member of an event's data that makes it unacceptable, when it is true."""
 
@@ -56,12 +59,16 @@ class Terms:
     destinations    each has every event to get
     ordered_keys    P4 holds between the records of one key
     ordered_records P4 holds within a record
+    parks_keys      the relay was asked to park what follows a parked event in its key
+    parked_keys     nothing that follows a parked event in its key is accepted
     settle          how records say that they are settled
     """
 
     destinations: tuple[str, ...] = ("orders",)
     ordered_keys: bool = True
     ordered_records: bool = True
+    parks_keys: bool = False
+    parked_keys: bool = False
     settle: str = "expire"
 
 
@@ -101,6 +108,8 @@ class History:
     keys: dict[str, list[Born]] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, event) -> index of the first acceptance."""
+    gone: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(destination, event) -> index of the first time that a bus which had just vanished said that it accepted it."""
     refused: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, event) -> index of the first time that it was refused for what it says."""
     parks: dict[str, Park] = field(default_factory=dict)
@@ -149,7 +158,12 @@ class History:
 
     def taken_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was accepted by a destination or parked for it, whichever was first."""
-        return _first(self.accepted.get((destination, one.event_id)), self.parked_at(destination, one))
+        return _first(self.said_at(destination, one), self.parked_at(destination, one))
+
+    def said_at(self, destination: str, one: Born) -> int | None:
+        """Return the index at which a bus first said that it accepted an event: it did, or nobody could know yet."""
+        asked = destination, one.event_id
+        return _first(self.accepted.get(asked), self.gone.get(asked))
 
     def done_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was done for a destination: accepted, parked, given up or never read."""
@@ -208,6 +222,11 @@ def _committed(found: History, index: int, fact: Committed) -> None:
 
 def _accepted(found: History, index: int, fact: Accepted) -> None:
     found.accepted.setdefault((fact.destination, fact.event_id), index)
+
+
+def _swallowed(found: History, index: int, fact: Swallowed) -> None:
+    if fact.since_ms is not None and fact.sent_ms < fact.since_ms + UNNOTICED_MS:
+        found.gone.setdefault((fact.destination, fact.event_id), index)
 
 
 def _rejected(found: History, index: int, fact: Rejected) -> None:
@@ -289,6 +308,7 @@ _READERS: dict[type, Callable[..., None]] = {
     Rejected: _rejected,
     Sent: _sent,
     Started: _started,
+    Swallowed: _swallowed,
     Trimmed: _trimmed,
     Written: _written,
 }

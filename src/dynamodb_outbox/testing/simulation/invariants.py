@@ -228,6 +228,24 @@ def order_in_record(of: History) -> Iterator[_Found]:
             yield from _disorder(of, events, of.parked_at)
 
 
+def parked_keys_stay_parked(of: History) -> Iterator[_Found]:
+    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination."""
+    if not of.terms.parked_keys:
+        return
+    for events in of.keys.values():
+        for destination in of.terms.destinations:
+            park: tuple[int, Born] | None = None
+            for one in events:
+                at, accepted = of.parked_at(destination, one), of.said_at(destination, one)
+                if park is not None and accepted is not None:
+                    yield (
+                        f"{destination} accepted {one.name}, and {park[1].name} of its key is parked",
+                        (park[0], accepted),
+                    )
+                elif at is not None and accepted is None and park is None:
+                    park = at, one
+
+
 # --- how a relay keeps them -------------------------------------------------------------------------------------------
 
 
@@ -263,11 +281,15 @@ def settled_as_it_says(of: History) -> Iterator[_Found]:
 
 
 def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
-    """Demand that an event is parked only when its bus refused it for what it says: nothing else lasts for ever."""
+    """Demand that an event is parked only when its bus refused it for what it says: nothing else lasts for ever.
+
+    Where keys are parked, one of its key.
+    """
     for park in of.parks.values():
         one = park.event
         by = of.terms.destinations if park.destination is None else (park.destination,)
-        if not any(of.refused.get((name, one.event_id), park.index) < park.index for name in by):
+        blamed = of.keys[one.key] if of.terms.parks_keys else [one]
+        if not any(of.refused.get((name, other.event_id), park.index) < park.index for name in by for other in blamed):
             shown = [
                 place
                 for place, fact in enumerate(of.facts[: park.index])
@@ -374,6 +396,7 @@ INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
         entries_carry_their_event,
         order_per_key,
         order_in_record,
+        parked_keys_stay_parked,
         settled_after_accepted,
         settled_as_it_says,
         parked_only_what_cannot_pass,
@@ -449,7 +472,7 @@ def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, B
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
         for one in events:
-            index, skipped = of.accepted.get((destination, one.event_id)), left_out_at(destination, one)
+            index, skipped = of.said_at(destination, one), left_out_at(destination, one)
             if index is None or (skipped is not None and skipped < index):
                 continue
             if last is not None and index < last[0]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.limits import BATCH_STATEMENTS
+from dynamodb_outbox.core.limits import BATCH_GET_KEYS, BATCH_STATEMENTS
 from dynamodb_outbox.core.record.schema import PARKED_SK
 from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, PUBLISHED, state_of
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
@@ -74,6 +74,28 @@ class RecordsClient(SimulatedClient):
     def update_item(self, **request: Any) -> dict[str, Any]:
         """UpdateItem."""
         return self._write("UpdateItem", request["Key"], lambda by: self._table.update_item(request, by=by))
+
+    def batch_get_item(self, **request: Any) -> dict[str, Any]:
+        """BatchGetItem, of one table; always consistent."""
+        (asked,) = self._arguments("BatchGetItem", request, "RequestItems")
+        ((table, wanted),) = asked.items()
+        if not 1 <= len(wanted["Keys"]) <= BATCH_GET_KEYS:
+            raise client_error("BatchGetItem", "ValidationException", f"1 to {BATCH_GET_KEYS} keys")
+
+        def act() -> dict[str, Any]:
+            found = [self._table.get_item(key) for key in wanted["Keys"]]
+            return {"Responses": {table: [dict(item) for item in found if item is not None]}, "UnprocessedKeys": {}}
+
+        return self._call("BatchGetItem", act, PARK)
+
+    def transact_write_items(self, **request: Any) -> dict[str, Any]:
+        """TransactWriteItems, whose first action is the one about a record."""
+        (actions,) = self._arguments("TransactWriteItems", request, "TransactItems")
+        ((_, first),) = actions[0].items()
+        key = first["Item"] if "Item" in first else first["Key"]
+        return self._write(
+            "TransactWriteItems", key, lambda by: self._table.transact_write_items({"TransactItems": actions}, by=by)
+        )
 
     def batch_execute_statement(self, **request: Any) -> dict[str, Any]:
         """BatchExecuteStatement; each statement is a write with a condition of its own, as the library settles."""

@@ -53,6 +53,7 @@ class Settings:
     instances           warm instances of a function
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
+    on_poison           of the relay: "park" or "park_key"
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
@@ -74,6 +75,7 @@ class Settings:
     instances: int = 1
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
+    on_poison: Literal["park", "park_key"] = "park"
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
@@ -104,14 +106,19 @@ class Scenario:
         """What is promised under these settings: order (P4) where the stream and the mapping give it."""
         settings = self.settings
         ordered = settings.ordering == "key"
-        return Terms(
-            destinations=settings.destinations,
-            ordered_keys=ordered
+        ordered_keys = (
+            ordered
             and settings.order == "partition"
             and settings.parallelization == 1
             and settings.retries == _FOREVER
-            and settings.record_age_s == _FOREVER,
+            and settings.record_age_s == _FOREVER
+        )
+        return Terms(
+            destinations=settings.destinations,
+            ordered_keys=ordered_keys,
             ordered_records=ordered,
+            parks_keys=settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key",
             settle=settings.settle,
         )
 

@@ -75,6 +75,7 @@ class FunctionWorld:
                     accepted, and are gone, as EventBridge does it
     table, layout   where the records are
     ordering        "key" or "none": whether order is asked of the relay in this run
+    on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
     """
 
@@ -82,6 +83,7 @@ class FunctionWorld:
     table: str
     layout: Layout
     ordering: Any
+    on_poison: Any
     clock: Clock
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
@@ -115,6 +117,7 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
         layout=world.layout,
         client=world.client("dynamodb"),
         ordering=world.ordering,
+        on_poison=world.on_poison,
         max_in_flight=_IN_FLIGHT,
         clock=world.clock,
         entropy=world.entropy,
@@ -216,6 +219,7 @@ class _World:
             TABLE,
             replace(LAYOUT, settle=self._settings.relay_settle),
             self._settings.ordering,
+            self._settings.on_poison,
             process.clock,
             process.entropy,
             {
