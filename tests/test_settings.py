@@ -20,7 +20,6 @@ from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.settings import layout_text, settings_of
 from dynamodb_outbox.sinks import EventBridge, Router, Sns, Sqs
 from dynamodb_outbox.variables import VARIABLES
-from relay_layouts import layouts
 
 BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders"
@@ -85,20 +84,20 @@ def test_routes_send_each_type_to_one_sink() -> None:
         ("orders", "OUTBOX_SINK: .*no ARN"),
         ("arn:aws:s3:::bucket", "no sink for 's3'"),
         ("{}", "a sink for each name"),
-        ('{"a*b": "%s"}' % BUS, r"'a\*b'"),
-        ('{"": "%s"}' % BUS, "no name"),
-        ('{"a": "%s", "b": "orders"}' % BUS, "OUTBOX_SINK, the route 'b': .*no ARN"),
+        ('{"a*b": "BUS"}', r"'a\*b'"),
+        ('{"": "BUS"}', "no name"),
+        ('{"a": "BUS", "b": "orders"}', "OUTBOX_SINK, the route 'b': .*no ARN"),
         ('{"a": 5}', "the route 'a'"),
-        ('{"a": ["%s"]}' % BUS, "the route 'a'"),
-        ('{"a": "%s", "a": "%s"}' % (BUS, TOPIC), "a name comes twice"),
-        ('{"a": "%s"' % BUS, "no JSON"),
+        ('{"a": ["BUS"]}', "the route 'a'"),
+        ('{"a": "BUS", "a": "TOPIC"}', "a name comes twice"),
+        ('{"a": "BUS"', "no JSON"),
         ('{"a":' * 100_000, "no JSON"),
     ],
 )
 def test_a_sink_that_cannot_work_is_named(sink: str, words: str) -> None:
     """What is wrong is told of the variable, and of the route where there are several."""
     with pytest.raises(InvalidEnvironment, match=words) as caught:
-        settings_of({"OUTBOX_SINK": sink})
+        settings_of({"OUTBOX_SINK": sink.replace("BUS", BUS).replace("TOPIC", TOPIC)})
     assert len(caught.value.problems) == 1
     assert len(str(caught.value)) < 600
 
@@ -133,11 +132,14 @@ REFUSED: dict[str, list[str]] = {
     "source": ["aws.shop", "x" * 257, "\ud800"],
     "ordering": ["keys", "KEY", "true"],
     "on_poison": ["drop", "park-key"],
-    "max_in_flight": ["0", "1001", "-1", "8.0", "1e2", "1_0", "eight", "٨", "9" * 5000],  # noqa: RUF001 -- a digit to int()
+    "max_in_flight": ["0", "1001", "-1", "8.0", "1e2", "1_0", "eight", "٨", "9" * 5000],
     "rate_limit_per_instance": ["0", "1000001", "never"],
     "breaker_after": ["0", "1000001", "none", "Never"],
     "remember_accepted": ["-1", "10000001"],
 }
+
+BEYOND = ("-1", "0", "1001", "1000001", "10000001")
+"""Texts that are numbers, and beyond an edge."""
 
 
 def test_each_argument_of_relay_that_text_can_say_has_a_variable() -> None:
@@ -166,11 +168,7 @@ def test_a_value_that_does_not_fit_is_refused_with_the_name_of_its_variable(argu
     with pytest.raises(InvalidEnvironment, match=f"^{variable.name} is ") as caught:
         settings_of({"OUTBOX_SINK": BUS, variable.name: given_text})
     assert len(caught.value.problems) == 1
-    value: Any = (
-        int(given_text)
-        if given_text.lstrip("-").isascii() and given_text.lstrip("-")[:20].isdigit() and len(given_text) < 20
-        else given_text
-    )
+    value: Any = int(given_text) if given_text in BEYOND else given_text
     with pytest.raises(ConfigurationError):
         Relay(settings_of({"OUTBOX_SINK": BUS}).sink, **{argument: value})
 
@@ -208,9 +206,19 @@ def test_the_layout_has_the_arguments_of_layout() -> None:
     )
 
 
-@given(layouts())
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(),
+        Layout(own_partition=True, sk=None, pk="order_id"),
+        Layout(pk_type="N", prefix="OUT#", guard_prefix="É#", settle="none"),
+        Layout(placement="table", pk="event_id", sk=None, select={}, columns={"type": "event_type", "at": "sent"}),
+        Layout(placement="table", payload_format="map", select={"entity": "OUTBOX", "sk": {"prefix": "OUTBOX#"}}),
+        Layout(version="v", dense_versions=True, index="pending", index_shards=4, ttl="gone_at"),
+    ],
+)
 def test_a_layout_becomes_text_and_is_read_as_the_same(layout: Layout) -> None:
-    """Whatever a writer's layout is, `layout_text` says it, and leaves out what is the default."""
+    """Whatever a writer's layout is, `layout_text` says it."""
     assert settings_of({"OUTBOX_SINK": BUS, "OUTBOX_LAYOUT": layout_text(layout)}).layout == layout
 
 
@@ -240,7 +248,7 @@ def test_the_text_of_a_layout_is_short() -> None:
         ('"pk"', "a JSON object is needed"),
         ("{", "no JSON"),
         ('{"pk": NaN}', "NaN"),
-        ('{"index_shards": %s}' % ("9" * 5000), "no JSON"),
+        (f'{{"index_shards": {"9" * 5000}}}', "no JSON"),
         ('{"colums": {}}', "names 'colums', which is no argument of Layout; did you mean 'columns'?"),
         ('{"zzz": 1}', "it has placement, "),
         ('{"pk": "a", "pk": "b"}', "a name comes twice"),
@@ -363,7 +371,5 @@ def outcome(environment: dict[str, str]) -> str:
     try:
         settings_of(environment)
     except InvalidEnvironment as error:
-        assert error.problems
-        str(error).encode()
-        return "refused"
+        return "refused" if error.problems and str(error).encode() else "without a reason"
     return "taken"
