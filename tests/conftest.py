@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # For `make mutate`, where each test runs a thousand times: fewer examples, and none is made smaller.
+settings.register_profile("default", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("default")
 settings.register_profile(
     "mutation", max_examples=30, deadline=None, database=None, phases=[Phase.explicit, Phase.generate]
 )

@@ -208,7 +208,15 @@ def test_the_readme_simulates_bad_days(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/decisions/README.md", "docs/demo.md", "docs/event-source.md", "docs/simulation.md"]
+    "document",
+    [
+        "README.md",
+        "docs/decisions/README.md",
+        "docs/demo.md",
+        "docs/event-source.md",
+        "docs/fault-bus.md",
+        "docs/simulation.md",
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     """Every relative link of a document names a file that is there."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["MAX_NAME_BYTES", "KeyType", "Keys"]
 
@@ -46,7 +49,7 @@ class Keys:
             raise _unfit("sk", f"is {self.sk!r}, the name of the partition key too; they need different names.")
 
     @cached_property
-    def types(self) -> dict[str, KeyType]:
+    def types(self) -> Mapping[str, KeyType]:
         """The types of the key attributes by their names, the partition key's first."""
         return {self.pk: self.pk_type} if self.sk is None else {self.pk: self.pk_type, self.sk: self.sk_type}
 

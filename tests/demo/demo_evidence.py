@@ -64,7 +64,7 @@ class Made:
     def publish(self, event_id: str, name: str, at_ms: int, **data: Any) -> None:
         """Let the bus accept an event once more, and deliver it."""
         detail = json.dumps({"specversion": "1.0", "id": event_id, "data": {"name": name, **data}})
-        self.acceptances.append({"n": len(self.acceptances) + 1, "at_ms": at_ms, "bus": "orders", "detail": detail})
+        self.acceptances.append({"n": len(self.acceptances) + 1, "at_ms": at_ms, "detail": detail})
         body = json.dumps({"detail-type": "x", "detail": json.loads(detail)})
         self.deliveries.append({"messageId": str(len(self.deliveries)), "body": body, "received_ms": at_ms})
 

@@ -38,9 +38,9 @@ class Bus(FaultBusControl):
         """Return what is held and armed."""
         return BusState(self.requests, self.requests, {}, tuple(self.held), self.armed, None)
 
-    def begin_outage(self, mode: str = "503") -> BusState:
+    def begin_outage(self, mode: str = "503", *, destination: str = "") -> BusState:
         """Note it."""
-        self.said.append(f"out {mode}")
+        self.said.append(f"out {mode} {destination}".strip())
         return self.state()
 
     def end_outage(self) -> BusState:

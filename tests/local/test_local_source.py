@@ -11,7 +11,7 @@ from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded
 from dynamodb_outbox.core.eventsource.commands import Tried
 from dynamodb_outbox.core.eventsource.config import MappingConfig
-from dynamodb_outbox.errors import StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.source import EventSource
 from dynamodb_outbox.process.journal import Journal
@@ -280,3 +280,41 @@ def test_a_source_that_sees_nothing_says_so(tmp_path: Path, stop: StopFlag) -> N
     assert source.last_record_ms is None
     assert source.step()
     assert source.last_record_ms is not None
+
+
+def test_a_table_that_is_made_again_is_noticed_once(
+    tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The source goes on with its stream, and says that there is another one, or none."""
+
+    def gone() -> str:
+        raise StreamMissing("shop", "no such table")
+
+    for number, (now, said) in enumerate(((lambda: "arn:new", "arn:new"), (gone, "none (shop: no such table"))):
+        clock = SteadyClock()
+        client = FakeStreams(shards(("s", None)), page(), *[page(), shards(("s", None))] * 4)
+        checkpoint = CheckpointFile(tmp_path / f"cp{number}", ARN)
+        with Journal(tmp_path / f"log{number}") as journal:
+            source = EventSource(
+                DynamoDbStream(client, ARN), Recorder(), checkpoint, stop, journal=journal, clock=clock, current_arn=now
+            )
+            source.step()
+            for _ in range(4):
+                clock.sleep_ms(10_000)
+                source.step()
+        told = events(tmp_path / f"log{number}", "replaced")
+        assert [(one["stream"], one["now"].startswith(said)) for one in told] == [(ARN, True)]
+    assert caplog.text.count("Restart the source") == 2
+
+
+def test_an_answer_without_its_key_is_a_success_that_is_doubted_once(
+    tmp_path: Path, stop: StopFlag, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lambda takes the batch as done, and so does this; but it says what the answer has instead."""
+    client = FakeStreams(shards(("s", None)), page(1), page(2))
+    function = Recorder(*[Responded({"batchItemsFailures": [{"itemIdentifier": "1"}]})] * 2)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS)
+    run_until(source, lambda: len(function.batches) == 2)
+    assert checkpoint.position("s") == Position("2")
+    assert caplog.text.count("has no batchItemFailures, so all of its batch is done; it has 'batchItemsFailures'") == 1

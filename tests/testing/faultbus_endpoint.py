@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
 import boto3
 from botocore.config import Config
@@ -47,10 +49,60 @@ def put_events(seen: Seen) -> Reply:
     return 200, {"Content-Type": "application/x-amz-json-1.1", "x-amzn-RequestId": "r-1"}, body
 
 
+def send_message_batch(seen: Seen) -> Reply:
+    """Accept all messages, except those that say `upstream-says-no`."""
+    successful, failed = _results(
+        {entry["Id"]: entry["MessageBody"] for entry in json.loads(seen.body)["Entries"]},
+    )
+    body = json.dumps({"Successful": successful, "Failed": failed}).encode()
+    return 200, {"Content-Type": "application/x-amz-json-1.0", "x-amzn-RequestId": "r-1"}, body
+
+
+def publish_batch(seen: Seen) -> Reply:
+    """Accept all messages, except those that say `upstream-says-no`."""
+    form = dict(parse_qsl(seen.body.decode()))
+    ids = {name[:-2]: value for name, value in form.items() if name.endswith(".Id")}
+    lists = zip(
+        ("Successful", "Failed"),
+        _results({value: form[f"{member}Message"] for member, value in ids.items()}),
+        strict=True,
+    )
+    said = "".join(
+        f"<{name}>{''.join(f'<member>{_xml(result)}</member>' for result in results)}</{name}>"
+        for name, results in lists
+    )
+    xmlns = "http://sns.amazonaws.com/doc/2010-03-31/"
+    metadata = "<ResponseMetadata><RequestId>r-1</RequestId></ResponseMetadata>"
+    answer = f"<PublishBatchResult>{said}</PublishBatchResult>{metadata}"
+    return (
+        200,
+        {"Content-Type": "text/xml"},
+        f'<PublishBatchResponse xmlns="{xmlns}">{answer}</PublishBatchResponse>'.encode(),
+    )
+
+
+def _results(bodies: dict[str, str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    refused = {name for name, body in bodies.items() if "upstream-says-no" in body}
+    successful = [
+        {"Id": name, "MessageId": f"m-{name}", "MD5OfMessageBody": "0"} for name in bodies if name not in refused
+    ]
+    failed = [{"Id": name, "Code": "InternalError", "Message": "no & <no>", "SenderFault": False} for name in refused]
+    return successful, failed
+
+
+def _xml(result: dict[str, Any]) -> str:
+    texts = {name: escape(str(value).lower() if value is False else value) for name, value in result.items()}
+    return "".join(f"<{name}>{value}</{name}>" for name, value in texts.items())
+
+
 def anything(seen: Seen) -> Reply:
-    """Accept events; answer every other call with an empty JSON object."""
+    """Accept events and messages; answer every other call with an empty JSON object."""
     if seen.headers.get("x-amz-target") == "AWSEvents.PutEvents":
         return put_events(seen)
+    if seen.headers.get("x-amz-target") == "AmazonSQS.SendMessageBatch":
+        return send_message_batch(seen)
+    if b"Action=PublishBatch" in seen.body:
+        return publish_batch(seen)
     return 200, {"Content-Type": "application/x-amz-json-1.0", "X-Upstream": "yes"}, b"{}"
 
 

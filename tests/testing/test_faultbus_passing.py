@@ -120,10 +120,11 @@ def test_request_is_lost_before_the_upstream_sees_it() -> None:
     assert [fault.kind for fault in bus.faults] == ["request_lost"]
 
 
-def test_losing_answers_of_a_publish_operation_is_refused() -> None:
-    """A rule that could never act is an error: lost answers of PutEvents are resets."""
+@pytest.mark.parametrize("operation", ["PutEvents", "PublishBatch", "SendMessageBatch"])
+def test_losing_answers_of_a_publish_operation_is_refused(operation: str) -> None:
+    """A rule that could never act is an error: lost answers of a publish operation are resets."""
     with pytest.raises(FaultPlanInvalid, match="use resets"):
-        FaultBus("http://127.0.0.1:9", FaultPlan(lost=(Lost("ListTables"), Lost("PutEvents"))))
+        FaultBus("http://127.0.0.1:9", FaultPlan(lost=(Lost("ListTables"), Lost(operation))))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from dynamodb_outbox.testing.faultbus import (
     FaultPlanInvalid,
     Hold,
     Lost,
+    Missing,
     Outage,
     Rejection,
     RequestError,
@@ -27,6 +28,7 @@ from dynamodb_outbox.testing.faultbus import (
 from dynamodb_outbox.testing.faultbus.decide import (
     Content,
     Decider,
+    Decision,
     Drop,
     Fate,
     Proceed,
@@ -34,6 +36,7 @@ from dynamodb_outbox.testing.faultbus.decide import (
     RequestFails,
     chance,
 )
+from dynamodb_outbox.testing.faultbus.destinations import is_meant
 
 FRACTIONS = st.floats(0, 1) | st.sampled_from([0, 1])
 TEXTS = st.text(max_size=8)
@@ -53,7 +56,10 @@ PLANS = st.builds(
     delays=st.lists(st.builds(lambda share, span: Delay(share, span[0], sum(span)), FRACTIONS, SPANS), max_size=2).map(
         tuple
     ),
-    holds=st.lists(st.builds(Hold, st.integers(1, 9), st.integers(1, 3), TEXTS), max_size=2).map(tuple),
+    holds=st.lists(st.builds(Hold, st.integers(1, 9), st.integers(1, 3), TEXTS, destination=TEXTS), max_size=2).map(
+        tuple
+    ),
+    missing=st.lists(st.builds(Missing, st.text(min_size=1, max_size=8)), max_size=2).map(tuple),
     outages=st.lists(
         st.builds(
             lambda span, mode: Outage(span[0], sum(span), mode), SPANS, st.sampled_from(["503", "reset", "hang"])
@@ -122,6 +128,19 @@ def test_empty_object_is_a_plan_without_faults() -> None:
         ('{"holds": [{"nth": 0}]}', "holds[0].nth"),
         ('{"outages": [{"start_ms": 5, "end_ms": 5}]}', "outages[0].end_ms"),
         ('{"outages": [{"start_ms": 0, "end_ms": 5, "mode": "slow"}]}', "outages[0].mode"),
+        ('{"rejections": [{"fraction": 0.1, "sender_fault": 1}]}', "rejections[0].sender_fault"),
+        ('{"unacceptable": [{"contains": "x", "sender_fault": "no"}]}', "unacceptable[0].sender_fault"),
+        ('{"rejections": [{"fraction": 0.1, "destination": 5}]}', "rejections[0].destination"),
+        ('{"unacceptable": [{"contains": "x", "destination": 5}]}', "unacceptable[0].destination"),
+        ('{"duplicates": [{"fraction": 0.1, "destination": 5}]}', "duplicates[0].destination"),
+        ('{"errors": [{"fraction": 0.1, "destination": 5}]}', "errors[0].destination"),
+        ('{"resets": [{"fraction": 0.1, "when": "after", "destination": 5}]}', "resets[0].destination"),
+        ('{"delays": [{"fraction": 0.1, "min_ms": 1, "max_ms": 1, "destination": 5}]}', "delays[0].destination"),
+        ('{"holds": [{"destination": 5}]}', "holds[0].destination"),
+        ('{"outages": [{"start_ms": 0, "end_ms": 5, "destination": 5}]}', "outages[0].destination"),
+        ('{"missing": [{"destination": ""}]}', "missing[0].destination"),
+        ('{"missing": [{}]}', "missing[0]"),
+        ('{"lost": [{"operation": "GetItem", "destination": "orders"}]}', "lost[0].destination"),
         ('{"lost": [{"operation": "GetItem", "key": "("}]}', "lost[0].key"),
         ('{"lost": [{"operation": "GetItem", "key": 3}]}', "lost[0].key"),
         ('{"lost": [{"operation": "GetItem", "when": "never"}]}', "lost[0].when"),
@@ -223,7 +242,7 @@ def test_unacceptable_entry_is_refused_for_ever_and_first() -> None:
     decider = Decider(plan)
     for _ in range(20):
         bad, good = proceed(decider, "bad", "good").fates
-        assert bad == Fate(code="InvalidArgument", permanent=True)
+        assert bad == Fate(code="InvalidArgument", permanent=True, sender_fault=True)
         assert good.code in {"InternalFailure", "ThrottlingException"}
 
 
@@ -242,9 +261,9 @@ def test_outage_counts_from_the_first_request() -> None:
 def test_outage_by_hand_leaves_the_plan_alone() -> None:
     """An outage can be switched on before any request; switching it off leaves the planned ones."""
     decider = Decider(FaultPlan(outages=(Outage(0, 10),)))
-    decider.switch_outage("hang")
+    decider.begin_outage("hang", "")
     assert decider.publish(contents("a"), 0) == Refuse("hang")
-    decider.switch_outage(None)
+    decider.end_outages()
     assert decider.publish(contents("a"), 9) == Refuse("503")
     proceed(decider, "a", now_ms=10)
 
@@ -254,10 +273,10 @@ def test_outage_uses_up_no_attempt() -> None:
     plan = FaultPlan(seed=3, rejections=(Rejection(0.5),))
     undisturbed, disturbed = Decider(plan), Decider(plan)
     expected = [proceed(undisturbed, "a").fates for _ in range(20)]
-    disturbed.switch_outage("503")
+    disturbed.begin_outage("503", "")
     for _ in range(7):
         disturbed.publish(contents("a"), 0)
-    disturbed.switch_outage(None)
+    disturbed.end_outages()
     assert [proceed(disturbed, "a").fates for _ in range(20)] == expected
 
 
@@ -351,6 +370,87 @@ def test_fraction_of_keys_loses_answers() -> None:
     assert {decider.pass_through("A", spared) for _ in range(20)} == {"forward"}
 
 
+def test_rules_keep_to_their_destination() -> None:
+    """Entries for other places are taken, and a request is hit when one of its entries goes to the rule's place."""
+    here, there = Content("a", "text", "orders"), Content("b", "text", "payments")
+    plan = FaultPlan(
+        rejections=(Rejection(1.0, ("X",), destination="orders"),),
+        duplicates=(Duplicate(1.0, destination="payments"),),
+        unacceptable=(Unacceptable("text", "Y", destination="stock"),),
+        missing=(Missing("gone"),),
+    )
+    decision = Decider(plan).publish([here, there, Content("c", "text", "stock"), Content("d", "text", "gone")], 0)
+    assert decision == Proceed(
+        0, (Fate("X"), Fate(copies=2), Fate("Y", permanent=True, sender_fault=True), Fate(missing=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        (FaultPlan(errors=(RequestError(1.0, destination="orders"),)), RequestFails(500, "InternalException")),
+        (FaultPlan(resets=(Reset(1.0, "before", destination="orders"),)), Drop()),
+        (FaultPlan(delays=(Delay(1.0, 5, 5, destination="orders"),)), Proceed(5, (Fate(),))),
+        (FaultPlan(outages=(Outage(0, 9, "reset", destination="orders"),)), Refuse("reset")),
+    ],
+)
+def test_request_faults_keep_to_their_destination(rule: FaultPlan, wanted: Decision) -> None:
+    """A rule about the whole request hits those to its place alone."""
+    decider = Decider(rule)
+    assert decider.publish([Content("b", "text", "payments")], 0) == Proceed(0, (Fate(),))
+    assert decider.publish([Content("a", "text", "orders")], 0) == wanted
+
+
+def test_acceptance_faults_keep_to_their_destination() -> None:
+    """Holds count, and resets hit, what one destination accepted."""
+    decider = Decider(
+        FaultPlan(holds=(Hold(2, destination="orders"),), resets=(Reset(1.0, "after", destination="payments"),))
+    )
+    here, there = [Content("a", "text", "orders")], [Content("b", "text", "payments")]
+    assert [decider.accepted(one) for one in (here, there, here, here)] == ["answer", "reset", "hold", "answer"]
+
+
+def test_outages_by_hand_add_up_by_destination() -> None:
+    """Several destinations can be out at a time, each in its own way, and all of them come back together."""
+    decider = Decider(FaultPlan())
+    decider.begin_outage("hang", "orders")
+    decider.begin_outage("reset", "payments")
+    assert decider.publish([Content("a", "", "orders")], 0) == Refuse("hang")
+    assert decider.publish([Content("a", "", "stock"), Content("b", "", "payments")], 0) == Refuse("reset")
+    assert decider.publish([Content("a", "", "stock")], 0) == Proceed(0, (Fate(),))
+    assert decider.outage(0) == "hang"
+    decider.end_outages()
+    assert decider.outage(0) is None
+
+
+BUS = "arn:aws:events:us-east-1:000000000001:event-bus/orders"
+TOPIC = "arn:aws:sns:us-east-1:000000000001:orders"
+QUEUE = "http://127.0.0.1:4566/000000000001/orders"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told", "meant"),
+    [
+        ("", "orders", True),
+        ("orders", "orders", True),
+        ("orders", BUS, True),
+        ("orders", TOPIC, True),
+        ("orders", QUEUE, True),
+        (BUS, "orders", True),
+        (QUEUE, "orders", True),
+        (BUS, BUS, True),
+        (BUS, TOPIC, False),
+        (QUEUE, QUEUE.replace("1/", "2/"), False),
+        ("order", "orders", False),
+        ("orders", TOPIC + "-2", False),
+        ("orders", QUEUE + ".fifo", False),
+    ],
+)
+def test_destination_is_told_by_name_or_in_full(wanted: str, told: str, meant: bool) -> None:
+    """A bare name means all of that name; where both sides are told in full they must be equal."""
+    assert is_meant(wanted, told) is meant
+
+
 def test_rules_are_plain_data() -> None:
     """A rule's attributes are its settings, nothing more."""
-    assert asdict(Hold(nth=3)) == {"nth": 3, "count": 1, "contains": ""}
+    assert asdict(Hold(nth=3)) == {"nth": 3, "count": 1, "contains": "", "destination": ""}

@@ -188,6 +188,12 @@ def test_control_switches_outages_holds_and_releases() -> None:
     with bus_before() as (bus, _), client("events", bus.url) as events, ThreadPoolExecutor(2) as pool:
         control = FaultBusControl(bus.url)
         assert control.begin_outage("reset").outage == "reset"
+        assert control.begin_outage(destination="stock").outage == "reset"
+        with pytest.raises(ConnectionClosedError):
+            events.put_events(Entries=[event("c")])
+        assert control.end_outage().outage is None
+        assert control.begin_outage("hang", destination="stock").outage == "hang"
+        events.put_events(Entries=[event("d")])
         assert control.end_outage().outage is None
         assert control.hold_next(2).armed == 2
         calls = [pool.submit(events.put_events, Entries=[event(name)]) for name in "ab"]
@@ -198,7 +204,7 @@ def test_control_switches_outages_holds_and_releases() -> None:
         assert control.release().held == ()
         assert all(call.result(timeout=5)["FailedEntryCount"] == 0 for call in calls)
         assert control.state() == bus.state()
-        assert bus.state().faults == {"held": 2, "released": 2}
+        assert bus.state().faults == {"outage": 1, "held": 2, "released": 2}
         with pytest.raises(NothingHeld):
             control.wait_held(0.02)
 
@@ -215,6 +221,7 @@ def test_control_switches_outages_holds_and_releases() -> None:
         ("POST", "outage", b"{}", 400, "on: must be true or false"),
         ("POST", "outage", b'{"on": true, "mode": "slow"}', 400, "mode"),
         ("POST", "outage", b'{"on": true, "since": 1}', 400, "since"),
+        ("POST", "outage", b'{"on": true, "destination": 1}', 400, "destination"),
         ("POST", "hold", b'{"count": 0}', 400, "count"),
     ],
 )

@@ -52,9 +52,9 @@ def test_empty_plan_is_a_faithful_bus() -> None:
     assert answer["ResponseMetadata"]["RequestId"] == "r-1"
     assert kinds(bus) == []
     first, second = bus.accepted
-    assert (first.n, first.request, first.copy, first.bus, first.source) == (1, 1, 0, "orders", "shop")
+    assert (first.n, first.request, first.copy, first.destination, first.source) == (1, 1, 0, "orders", "shop")
     assert (first.id, first.detail_type, first.detail) == ("1", "order.placed", event("1", text="é")["Detail"])
-    assert (second.n, second.id, second.bus) == (2, None, "default")
+    assert (second.n, second.id, second.destination) == (2, None, "default")
     assert before <= first.at_ms <= time.time_ns() // 1_000_000
     (seen,) = behind.seen
     assert seen.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=000000000001/")
@@ -367,10 +367,13 @@ def test_evidence_is_on_file_before_the_answer(tmp_path: Path) -> None:
         "at_ms": bus.accepted[0].at_ms,
         "request": 1,
         "copy": 0,
-        "bus": "orders",
+        "destination": "orders",
         "source": "shop",
         "detail_type": "order.placed",
         "id": "1",
+        "key": None,
+        "group": None,
+        "deduplication_id": None,
         "detail": event("1", text="é\ud800")["Detail"],
     }
     assert json.loads(fault) == {
@@ -436,7 +439,7 @@ def test_detail_without_a_cloudevent_id_is_known_by_its_text(detail: str) -> Non
     assert one.id is None
     assert one.identity == two.identity
     assert one.identity.startswith("sha256:")
-    assert (other.detail, other.source, other.bus) == ("", None, "default")
+    assert (other.detail, other.source, other.destination) == ("", None, "default")
 
 
 def test_request_keeps_what_is_not_an_entry() -> None:

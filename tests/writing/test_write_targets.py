@@ -14,7 +14,7 @@ from write_scripted import World
 
 from dynamodb_outbox import Keys, Layout, Outbox
 from dynamodb_outbox.core.commit.keying import checked_key
-from dynamodb_outbox.core.commit.targets import Tables, target_of
+from dynamodb_outbox.core.commit.targets import Tables, table_name, target_of
 from dynamodb_outbox.core.record.place import key_value
 from dynamodb_outbox.errors import (
     AmbiguousKey,
@@ -372,6 +372,13 @@ def test_an_arn_has_the_keys_of_its_table() -> None:
     alone = Outbox("shop", source="s", layout=Layout(placement="table"), outbox_table=f"{ARN}shop")
     with pytest.raises(InvalidAction, match="table= is needed"):
         alone.transaction().put({"pk": "A", "sk": "A"}, if_absent=True)
+
+
+@pytest.mark.parametrize("text", ["shop", f"{ARN}shop/index/ob-pending", ARN, "arn:aws:s3:::shop", "arn:"])
+def test_what_is_no_arn_of_a_table_is_taken_as_a_name(text: str) -> None:
+    """Whatever it is: DynamoDB says what is wrong with it."""
+    assert table_name(text) == text
+    assert table_name(f"{ARN}shop") == "shop"
 
 
 # --- what the caller may have meant -----------------------------------------------------------------------------------

@@ -31,7 +31,9 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--region", default=REGION)
     parser.add_argument("--handler", required=True, metavar="MODULE:ATTRIBUTE", help="the function")
     parser.add_argument("--function-name", default="local-function", help="what its context says")
-    parser.add_argument("--timeout-ms", type=int, default=FUNCTION_TIMEOUT_MS, metavar="N", help="of one (%(default)s)")
+    parser.add_argument(
+        "--timeout-ms", type=int, default=FUNCTION_TIMEOUT_MS, metavar="N", help="of one invocation (%(default)s)"
+    )
     parser.add_argument(
         "--env",
         action="append",

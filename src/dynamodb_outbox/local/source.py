@@ -7,12 +7,12 @@ of one that ended are missing from it, and now and then in any case: shards appe
 lets the invocation in progress end, keeps the checkpoint and leaves. Lanes of a shard (`parallelization_factor`) take
 turns, one invocation at a time.
 
-    python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000001 --table shop \
-        --handler shop.relay:handler --checkpoint shop.checkpoint
+    python -m dynamodb_outbox.local.source --endpoint http://127.0.0.1:4566 --account 000000000000 --table shop \
+        --handler shop_relay:handler --timeout-ms 15000 --checkpoint relay.json
 
 The log (`--log`) has one JSON object a line, each with `event` and `at_ms`: started, invoking, answered, checkpoint,
-discarded, expired, gap, unavailable, alive (every 10 s), stopped. Without a log, warnings on standard error say what
-went wrong: why an invocation failed, each reason once.
+discarded, expired, gap, replaced, unavailable, alive (every 10 s), stopped. Without a log, warnings on standard error
+say what went wrong: why an invocation failed, each reason once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.eventsource.lineage import StartingPosition, childless, from_latest, readable
 from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.eventsource.records import stream_record
-from dynamodb_outbox.errors import ConfigurationError, StreamUnavailable
+from dynamodb_outbox.errors import ConfigurationError, StreamMissing, StreamRefused, StreamUnavailable
 from dynamodb_outbox.local.alone import alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
@@ -46,7 +46,7 @@ from dynamodb_outbox.process.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.core.eventsource.records import StreamRecord
     from dynamodb_outbox.local.function import Function
@@ -86,6 +86,9 @@ class EventSource:
     `start` counts when there is no checkpoint yet: not even one of another stream, since a table that was made again is
     read from its beginning. `on_failure` keeps what is given up; `ttl` does what the engine leaves undone about it.
 
+    `current_arn` asks for the ARN of the stream that the table has now; with it, a table that was made again while this
+    runs is noticed, and said. It raises StreamMissing or StreamRefused when there is none, StreamUnavailable.
+
     `last_record_ms` is when a record was last seen (epoch milliseconds, None: never): a source that is alive and sees
     nothing, though records are written, is a source that has lost its place.
     """
@@ -99,6 +102,7 @@ class EventSource:
     on_failure: FailureDirectory | None = None
     ttl: ExpiredItems | None = None
     poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS
+    current_arn: Callable[[], str] | None = None
     journal: Journal = field(default_factory=lambda: Journal(None))
     clock: Clock = field(default_factory=SystemClock)
     entropy: Entropy = field(default_factory=SystemEntropy)
@@ -110,6 +114,7 @@ class EventSource:
     _listed_ms: int | None = None
     _list_every_ms: int = _LIST_EVERY_MS_WHILE_MISSED
     _complaints: Complaints = field(default_factory=Complaints)
+    _replaced: bool = False
 
     def __post_init__(self) -> None:
         whole(self.poll_interval_ms, _refused_interval, least=1, most=_LONGEST_POLL_INTERVAL_MS)
@@ -161,6 +166,7 @@ class EventSource:
 
     def _discover(self) -> None:
         """Look at the list of shards, open those that can be read, and settle when to look again."""
+        self._notice_another_stream()
         listed = {shard.shard_id: shard.parent_id for shard in self.stream.shards()}
         if self.checkpoint.fresh and self.start is StartingPosition.LATEST:
             latest = from_latest(listed)
@@ -178,6 +184,21 @@ class EventSource:
         missed = not self._shards or childless(listed, self.checkpoint.finished())
         self._list_every_ms = _LIST_EVERY_MS_WHILE_MISSED if missed else _LIST_EVERY_MS
         self._listed_ms = self.clock.monotonic_ms()
+
+    def _notice_another_stream(self) -> None:
+        if self.current_arn is None or self._replaced or self._listed_ms is None:
+            return
+        try:
+            there = self.current_arn()
+        except (StreamMissing, StreamRefused) as error:
+            there = f"none ({error})"
+        if there != self.stream.arn:
+            self._replaced = True
+            _log.warning(
+                "this reads the stream %s, and the table has another one now: %s. Restart the source to read that one",
+                *(self.stream.arn, there),
+            )
+            self._say("replaced", stream=self.stream.arn, now=there)
 
     def _open(self, shard_id: str) -> _Shard:
         at = self.checkpoint.position(shard_id)
@@ -273,6 +294,8 @@ class EventSource:
         if verdict is not None:
             if verdict.outcome is Outcome.FAILED:
                 self._complaints.failed(verdict.reason)
+            elif verdict.outcome is Outcome.SUCCEEDED and verdict.reason:
+                self._complaints.doubtful(verdict.reason)
             self._say(
                 "answered", **batch, took_ms=now_ms - started_ms, outcome=verdict.outcome.value, reason=verdict.reason
             )
@@ -351,12 +374,14 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
         maximum_record_age_s=options.maximum_record_age_s,
         bisect_on_error=options.bisect,
         report_batch_item_failures=not options.ignore_batch_item_failures,
+        parallelization_factor=options.parallelization_factor,
         retry_base_ms=options.retry_base_ms,
         retry_cap_ms=options.retry_cap_ms,
     )
     tables = local_client("dynamodb", options.endpoint, account=options.account, region=options.region)
     streams = local_client("dynamodbstreams", options.endpoint, account=options.account, region=options.region)
     arn = stream_arn(tables, options.table)
+    print(f"reading {arn} until stopped; --log FILE tells what happens", file=sys.stderr)  # noqa: T201 -- a program's word
     with alone_with(options.checkpoint), function_process(options) as function, Journal(options.log) as journal:
         EventSource(
             stream=DynamoDbStream(streams, arn),
@@ -368,6 +393,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
             on_failure=_failure_directory(options, arn),
             ttl=_expired_items(options, tables, arn),
             poll_interval_ms=options.poll_interval_ms,
+            current_arn=lambda: stream_arn(tables, options.table),
             journal=journal,
         ).run()
 
@@ -417,6 +443,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, default, meaning in (
         ("batch-size", defaults.batch_size, "records of one invocation"),
         ("batching-window-ms", defaults.batching_window_ms, "how long to gather a batch"),
+        ("parallelization-factor", defaults.parallelization_factor, "lanes of a shard, which take turns"),
         ("maximum-retry-attempts", defaults.maximum_retry_attempts, "-1: for ever"),
         ("maximum-record-age-s", defaults.maximum_record_age_s, "-1: any age"),
         ("retry-base-ms", defaults.retry_base_ms, "pause after the first failure"),

@@ -75,11 +75,9 @@ class MessageForm:
             entry: dict[str, Any] = {self.body: body_of(self.envelope, event)}
             if attributes := attributes_of(event, self.attributes):
                 entry["MessageAttributes"] = attributes
-            size = entry_bytes(entry, self.counted)
         except Refused as refused:
             return refused.fault
-        except UnicodeEncodeError:
-            return Fault(Kind.CONTENT, "NotUtf8", "a text of the event has no form in UTF-8")
+        size = entry_bytes(entry, self.counted)
         if size > self.limits.entry_bytes:
             reason = f"{size:,} bytes, of which a message takes {self.limits.entry_bytes:,}"
             return Fault(Kind.CONTENT, "EntryTooLarge", reason)

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_NAMES_SAID = 5
+
+
 @dataclass(frozen=True)
 class Responded:
     """The function returned; `payload` is its answer, read from JSON."""
@@ -70,7 +73,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome; for PARTIAL, `first_failed` is the place of the lowest failed record. `reason` is for people."""
+    """An outcome; for PARTIAL, `first_failed` is the place of the lowest failed record.
+
+    `reason` is for people; that of a success says that it may be none.
+    """
 
     outcome: Outcome
     first_failed: int = 0
@@ -79,10 +85,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Reported:
-    """The identifiers an answer calls failed; with `whole` set (to the reason) the whole batch failed instead."""
+    """The identifiers an answer calls failed; with `whole` set (to the reason) the whole batch failed instead.
+
+    `doubt`: the whole batch is done, and it may be that its function meant to say something else.
+    """
 
     failed: frozenset[str] = frozenset()
     whole: str = ""
+    doubt: str = ""
 
 
 def judge(answer: Answer, sequence_numbers: Sequence[str], *, report_failures: bool) -> Verdict:
@@ -97,7 +107,7 @@ def judge(answer: Answer, sequence_numbers: Sequence[str], *, report_failures: b
     if reported.whole:
         return Verdict(Outcome.FAILED, reason=reported.whole)
     if not reported.failed:
-        return Verdict(Outcome.SUCCEEDED)
+        return Verdict(Outcome.SUCCEEDED, reason=reported.doubt)
     # The batch is in stream order, so its first failed record is the one with the lowest number.
     first = next(place for place, number in enumerate(sequence_numbers) if number in reported.failed)
     return Verdict(Outcome.PARTIAL, first, f"{len(reported.failed)} reported, from {sequence_numbers[first]} on")
@@ -110,6 +120,9 @@ def reported_failures(payload: Any, batch: Collection[str]) -> Reported:
     if not isinstance(payload, dict):
         return Reported(whole=f"the answer is of type {type(payload).__name__}, not an object")
     entries = payload.get("batchItemFailures")
+    if "batchItemFailures" not in payload:
+        names = ", ".join(map(repr, sorted(map(str, payload))[:_NAMES_SAID]))
+        return Reported(doubt=f"the answer has no batchItemFailures, so all of its batch is done; it has {names}")
     if entries is None or entries == []:
         return Reported()
     if not isinstance(entries, list):

@@ -1,8 +1,8 @@
 """The evidence of a demo as files: what `--dump DIR` leaves, and what `--recount DIR` reads.
 
     schedule.json         the orders and the faults, as planned from the seed
-    acceptances.jsonl     every acceptance by the bus, in order: n, at_ms, request, copy, bus, source, detail_type, id,
-                          detail (text)
+    acceptances.jsonl     every acceptance by the bus, in order: n, at_ms, request, copy, destination, source,
+                          detail_type, id, key, group, deduplication_id, detail (text)
     faults.jsonl          everything that the bus did wrong: kind, at_ms, operation, what
     deliveries.jsonl      every message handed to the consumer: at least body (text) with EventBridge's event
     kills.jsonl           every SIGKILL to the relay: at_ms, pid, request (the number of the request that the bus held)

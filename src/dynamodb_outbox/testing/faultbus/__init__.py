@@ -1,9 +1,10 @@
 """A fault-injecting event bus: an HTTP stand-in, in front of any AWS-compatible endpoint, that misbehaves on a plan.
 
-Real buses refuse single entries inside an HTTP 200, go away for a while, take an event and lose the answer, deliver
-twice. Local engines do none of that, so code that is only tested on them has never met what it must survive. This bus
-does it on purpose, the same way each time, and writes down what was accepted: the evidence from which a test can say
-what was lost, published twice or out of order.
+It stands in for EventBridge (PutEvents), SNS (PublishBatch) and SQS (SendMessageBatch). The real ones refuse single
+entries inside an HTTP 200, go away for a while, take an event and lose the answer, deliver twice. Local engines do none
+of that, so code that is only tested on them has never met what it must survive. This bus does it on purpose, the same
+way each time, and writes down what was accepted: the evidence from which a test can say what was lost, published twice
+or out of order.
 
 `FaultBus` runs in threads of the test's process; `python -m dynamodb_outbox.testing.faultbus` is a process of its own,
 told what to do over HTTP (`FaultBusControl`). What goes wrong is a `FaultPlan`: rules, as data, as JSON.
@@ -30,6 +31,7 @@ from dynamodb_outbox.testing.faultbus.rules import (
     Duplicate,
     Hold,
     Lost,
+    Missing,
     Outage,
     Rejection,
     RequestError,
@@ -55,6 +57,7 @@ __all__ = [
     "Held",
     "Hold",
     "Lost",
+    "Missing",
     "NothingHeld",
     "Outage",
     "Rejection",

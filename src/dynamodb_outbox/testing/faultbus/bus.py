@@ -15,7 +15,7 @@ from dynamodb_outbox.testing.faultbus.held import HeldRequests
 from dynamodb_outbox.testing.faultbus.passing import PROTOCOLS, route
 from dynamodb_outbox.testing.faultbus.plan import FaultPlan
 from dynamodb_outbox.testing.faultbus.publish import Parts
-from dynamodb_outbox.testing.faultbus.rules import check_count, is_outage_mode
+from dynamodb_outbox.testing.faultbus.rules import Outage, check_count
 from dynamodb_outbox.testing.faultbus.server import HOST, Server
 from dynamodb_outbox.testing.faultbus.upstream import Upstream
 
@@ -38,8 +38,9 @@ _JOIN_S = 2.0
 class FaultBus:
     """A stand-in for an event bus: in front of any AWS-compatible endpoint, misbehaving on a plan.
 
-    Give its `url` to clients as their endpoint. EventBridge PutEvents goes through the plan; every other call is
-    passed to `upstream` and its answer back, body and headers unchanged, so that one endpoint serves all services.
+    Give its `url` to clients as their endpoint. EventBridge PutEvents, SNS PublishBatch and SQS SendMessageBatch go
+    through the plan; every other call is passed to `upstream` and its answer back, body and headers unchanged, so that
+    one endpoint serves all services, long polls included.
     Bodies are held in memory whole: endless event streams cannot pass. Signatures are not renewed, so an upstream that
     checks them (AWS itself) refuses; local engines do not check them.
 
@@ -164,15 +165,17 @@ class FaultBus:
             outage=decisions.outage(),
         )
 
-    def begin_outage(self, mode: OutageMode = "503") -> None:
-        """Serve no publish request from now on; `mode` is what clients see ("503", "reset" or "hang")."""
-        if not is_outage_mode(mode):
-            raise FaultPlanInvalid("mode", "must be one of 503, reset, hang")
-        self._parts.decisions.switch_outage(mode)
+    def begin_outage(self, mode: OutageMode = "503", *, destination: str = "") -> None:
+        """Serve no publish request from now on; `mode` is what clients see ("503", "reset" or "hang").
+
+        With a `destination`, only requests to that one are meant; several may be out at a time.
+        """
+        out = Outage(0, 1, mode, destination=destination)
+        self._parts.decisions.begin_outage(out.mode, out.destination)
 
     def end_outage(self) -> None:
-        """End the outage that `begin_outage` began. Those of the plan keep their times."""
-        self._parts.decisions.switch_outage(None)
+        """End all that `begin_outage` began. The outages of the plan keep their times."""
+        self._parts.decisions.end_outages()
 
     def hold_next(self, count: int = 1) -> None:
         """Withhold the answers to the next `count` requests that are accepted."""

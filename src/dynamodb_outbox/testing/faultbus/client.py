@@ -36,12 +36,12 @@ class FaultBusControl:
         """Return counts, and what is held or out at this moment."""
         return self._call("GET", "", None)
 
-    def begin_outage(self, mode: OutageMode = "503") -> BusState:
-        """Serve no publish request from now on."""
-        return self._call("POST", "outage", {"on": True, "mode": mode})
+    def begin_outage(self, mode: OutageMode = "503", *, destination: str = "") -> BusState:
+        """Serve no publish request from now on, to this destination or (empty) to any."""
+        return self._call("POST", "outage", {"on": True, "mode": mode, "destination": destination})
 
     def end_outage(self) -> BusState:
-        """End the outage that `begin_outage` began."""
+        """End all that `begin_outage` began."""
         return self._call("POST", "outage", {"on": False})
 
     def hold_next(self, count: int = 1) -> BusState:

@@ -1,7 +1,7 @@
 """Control over HTTP, under `/_faults/`, for whoever drives a bus in another process.
 
     GET  /_faults/          what the bus has seen and is doing, as `BusState` in JSON
-    POST /_faults/outage    {"on": true, "mode": "503" | "reset" | "hang"}  or  {"on": false}
+    POST /_faults/outage    {"on": true, "mode": "503" | "reset" | "hang", "destination": "orders"}  or  {"on": false}
     POST /_faults/release   {} for all held requests, {"request": 12} for one
     POST /_faults/hold      {"count": 1}: hold the next so many accepted requests
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dynamodb_outbox.testing.faultbus.errors import FaultPlanInvalid
 from dynamodb_outbox.testing.faultbus.exchange import json_answer
 from dynamodb_outbox.testing.faultbus.held import Held
-from dynamodb_outbox.testing.faultbus.rules import check_count, is_outage_mode
+from dynamodb_outbox.testing.faultbus.rules import Outage, check_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class BusState:
 
     `requests` publish requests came in; `accepted` acceptances are on record (second copies included); `faults` counts
     each kind of fault; `held` are the requests withheld now, `armed` those still to be withheld on demand; `outage` is
-    how the bus is out now.
+    how the bus is out now, for one destination at least.
     """
 
     requests: int
@@ -54,7 +54,7 @@ class Controlled(Protocol):
         """Return the state."""
         ...
 
-    def begin_outage(self, mode: OutageMode = "503") -> None:
+    def begin_outage(self, mode: OutageMode = "503", *, destination: str = "") -> None:
         """Begin an outage."""
         ...
 
@@ -105,14 +105,13 @@ def _options(body: bytes) -> dict[str, Any]:
 
 
 def _outage(bus: Controlled, options: Mapping[str, Any]) -> None:
-    _known(options, "on", "mode")
-    on, mode = options.get("on"), options.get("mode", "503")
+    _known(options, "on", "mode", "destination")
+    on, mode, destination = options.get("on"), options.get("mode", "503"), options.get("destination", "")
     if not isinstance(on, bool):
         raise FaultPlanInvalid("on", "must be true or false")
-    if not is_outage_mode(mode):
-        raise FaultPlanInvalid("mode", "must be one of 503, reset, hang")
+    out = Outage(0, 1, mode, destination=destination)
     if on:
-        bus.begin_outage(mode)
+        bus.begin_outage(out.mode, destination=out.destination)
     else:
         bus.end_outage()
 

@@ -18,11 +18,21 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from dynamodb_outbox.testing.faultbus.destinations import is_meant
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dynamodb_outbox.testing.faultbus.plan import FaultPlan
-    from dynamodb_outbox.testing.faultbus.rules import OutageMode, Rejection, RequestError, Reset
+    from dynamodb_outbox.testing.faultbus.rules import (
+        Delay,
+        Hold,
+        OutageMode,
+        Rejection,
+        RequestError,
+        Reset,
+        Somewhere,
+    )
 
 __all__ = ["Content", "Decider", "Decision", "Drop", "Fate", "Proceed", "Refuse", "RequestFails", "chance"]
 
@@ -32,19 +42,25 @@ PassThrough = Literal["forward", "lose_before", "lose_after"]
 
 @dataclass(frozen=True)
 class Content:
-    """What the decisions need to know of an entry: an `identity` that is stable across attempts, and its text."""
+    """What the decisions need to know of an entry: an `identity` stable across attempts, its text, where it goes."""
 
     identity: str
     detail: str
+    destination: str = ""
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What happens to one entry: refused with `code` (for ever, if `permanent`), or taken, `copies` times."""
+    """What happens to one entry: refused with `code` (for ever, if `permanent`), or taken, `copies` times.
+
+    `missing`: neither, because its destination is not there.
+    """
 
     code: str | None = None
     permanent: bool = False
+    sender_fault: bool = False
     copies: int = 1
+    missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,29 +115,40 @@ class Decider:
         self._lost: Counter[tuple[int, str]] = Counter()
         self._keys = [re.compile(rule.key) for rule in plan.lost]
         self._began_ms: int | None = None
-        self._switched: OutageMode | None = None
+        self._switched: dict[str, OutageMode] = {}
         self.armed = 0
 
-    def switch_outage(self, mode: OutageMode | None) -> None:
-        """Begin an outage by hand, or end it (None). The plan's own outages hold either way."""
-        self._switched = mode
+    def begin_outage(self, mode: OutageMode, destination: str) -> None:
+        """Begin an outage by hand, of one destination or of all ("")."""
+        self._switched[destination] = mode
+
+    def end_outages(self) -> None:
+        """End what was begun by hand. The plan's own outages hold either way."""
+        self._switched.clear()
 
     def arm(self, count: int) -> None:
         """Hold the next `count` requests that are accepted, beyond what the plan holds."""
         self.armed += count
 
-    def outage(self, now_ms: int) -> OutageMode | None:
-        """Return how the bus is out at `now_ms` (any clock that does not go back), None when it serves."""
-        if self._switched is not None or self._began_ms is None:
-            return self._switched
-        since = now_ms - self._began_ms
-        return next((out.mode for out in self._plan.outages if out.start_ms <= since < out.end_ms), None)
+    def outage(self, now_ms: int, told: Sequence[str] | None = None) -> OutageMode | None:
+        """Return how the bus is out at `now_ms` (any clock that does not go back), None when it serves.
+
+        It is out when one of the destinations `told` is; None asks about all.
+        """
+        for wanted, mode in self._outages(now_ms):
+            if told is None or any(is_meant(wanted, one) for one in told):
+                return mode
+        return None
+
+    def is_missing(self, destination: str) -> bool:
+        """Whether the plan says that there is no such destination."""
+        return any(is_meant(rule.destination, destination) for rule in self._plan.missing)
 
     def publish(self, entries: Sequence[Content], now_ms: int) -> Decision:
         """Decide about a publish request of at least one entry."""
         if self._began_ms is None:
             self._began_ms = now_ms
-        mode = self.outage(now_ms)
+        mode = self.outage(now_ms, [entry.destination for entry in entries])
         if mode is not None:
             return Refuse(mode)
         for index, error in enumerate(self._plan.errors):
@@ -156,24 +183,35 @@ class Decider:
                 return "lose_before" if rule.when == "before" else "lose_after"
         return "forward"
 
+    def _outages(self, now_ms: int) -> Iterator[tuple[str, OutageMode]]:
+        yield from self._switched.items()
+        if self._began_ms is not None:
+            since = now_ms - self._began_ms
+            for out in self._plan.outages:
+                if out.start_ms <= since < out.end_ms:
+                    yield out.destination, out.mode
+
     def _fate(self, entry: Content) -> Fate:
+        if self.is_missing(entry.destination):
+            return Fate(missing=True)
         for never in self._plan.unacceptable:
-            if never.contains in entry.detail:
-                return Fate(code=never.code, permanent=True)
+            if _speaks_of(never, never.contains, entry):
+                return Fate(never.code, permanent=True, sender_fault=never.sender_fault)
         for index, rule in enumerate(self._plan.rejections):
             tag = f"rejection{index}"
-            if rule.contains in entry.detail and self._hit(tag, entry.identity, rule):
+            if _speaks_of(rule, rule.contains, entry) and self._hit(tag, entry.identity, rule):
                 pick = chance(self._plan.seed, tag, "code", entry.identity, self._attempts[tag, entry.identity])
-                return Fate(code=rule.codes[int(pick * len(rule.codes))])
-        for index, twice in enumerate(self._plan.duplicates):
-            if twice.contains in entry.detail and self._drawn(f"duplicate{index}", entry.identity) < twice.fraction:
-                return Fate(copies=2)
-        return Fate()
+                return Fate(rule.codes[int(pick * len(rule.codes))], sender_fault=rule.sender_fault)
+        twice = any(
+            _speaks_of(rule, rule.contains, entry) and self._drawn(f"duplicate{index}", entry.identity) < rule.fraction
+            for index, rule in enumerate(self._plan.duplicates)
+        )
+        return Fate(copies=2 if twice else 1)
 
     def _delay(self, entries: Sequence[Content]) -> int:
         key = entries[0].identity
         for index, rule in enumerate(self._plan.delays):
-            if _mentions(entries, rule.contains) and self._drawn(f"delay{index}", key) < rule.fraction:
+            if _mentions(entries, rule) and self._drawn(f"delay{index}", key) < rule.fraction:
                 pick = chance(self._plan.seed, f"delay{index}", "ms", key, self._attempts[f"delay{index}", key])
                 return rule.min_ms + int(pick * (rule.max_ms - rule.min_ms + 1))
         return 0
@@ -181,7 +219,7 @@ class Decider:
     def _holds(self, entries: Sequence[Content]) -> bool:
         hit = False
         for index, rule in enumerate(self._plan.holds):
-            if _mentions(entries, rule.contains):
+            if _mentions(entries, rule):
                 self._held[index] += 1
                 hit = hit or rule.nth <= self._held[index] < rule.nth + rule.count
         if not hit and self.armed:
@@ -190,7 +228,7 @@ class Decider:
         return hit
 
     def _request_hit(self, tag: str, rule: RequestError | Reset, entries: Sequence[Content]) -> bool:
-        return _mentions(entries, rule.contains) and self._hit(tag, entries[0].identity, rule)
+        return _mentions(entries, rule) and self._hit(tag, entries[0].identity, rule)
 
     def _hit(self, tag: str, key: str, rule: Rejection | RequestError | Reset) -> bool:
         drawn = self._drawn(tag, key)
@@ -206,5 +244,9 @@ class Decider:
         return chance(self._plan.seed, tag, key, self._attempts[tag, key])
 
 
-def _mentions(entries: Sequence[Content], text: str) -> bool:
-    return any(text in entry.detail for entry in entries)
+def _mentions(entries: Sequence[Content], rule: RequestError | Reset | Delay | Hold) -> bool:
+    return any(_speaks_of(rule, rule.contains, entry) for entry in entries)
+
+
+def _speaks_of(rule: Somewhere, contains: str, entry: Content) -> bool:
+    return contains in entry.detail and is_meant(rule.destination, entry.destination)

@@ -48,15 +48,24 @@ class Decisions:
         with self._lock:
             return self._decider.pass_through(operation, body)
 
-    def outage(self) -> OutageMode | None:
-        """Return how the bus is out now, None when it serves."""
-        with self._lock:
-            return self._decider.outage(self._clock.monotonic_ms())
+    def is_missing(self, destination: str) -> bool:
+        """See `Decider.is_missing`."""
+        return self._decider.is_missing(destination)
 
-    def switch_outage(self, mode: OutageMode | None) -> None:
-        """See `Decider.switch_outage`."""
+    def outage(self, told: Sequence[str] | None = None) -> OutageMode | None:
+        """Return how the bus is out now, None when it serves; see `Decider.outage`."""
         with self._lock:
-            self._decider.switch_outage(mode)
+            return self._decider.outage(self._clock.monotonic_ms(), told)
+
+    def begin_outage(self, mode: OutageMode, destination: str) -> None:
+        """See `Decider.begin_outage`."""
+        with self._lock:
+            self._decider.begin_outage(mode, destination)
+
+    def end_outages(self) -> None:
+        """See `Decider.end_outages`."""
+        with self._lock:
+            self._decider.end_outages()
 
     def arm(self, count: int) -> None:
         """See `Decider.arm`."""

@@ -32,6 +32,7 @@ FaultKind = Literal[
     "entry_refused_upstream",  # in band, by the upstream itself
     "duplicated",  # handed upstream a second time, and accepted
     "duplicate_failed",  # handed upstream a second time, and not known to be accepted
+    "destination_missing",  # published to, or asked about
     "outage",
     "request_error",
     "reset_before",
@@ -53,17 +54,26 @@ class Acceptance:
     """One acceptance of one entry by the upstream.
 
     `n` counts acceptances from 1, `request` is the number of the publish request, `copy` is 0, or 1 for the second
-    time that the plan had the entry handed over. `id` is the CloudEvent id, None when the detail is not a CloudEvent.
+    time that the plan had the entry handed over. `destination` is the bus, topic or queue as the client told it, and
+    `detail` the event as text: Detail, Message or MessageBody. `id` is the CloudEvent id, None when the detail is not
+    a CloudEvent; `source` and `detail_type` are those of the entry (EventBridge) or of the CloudEvent. `key` is the
+    CloudEvent's `partitionkey`, or else the MessageGroupId; `group` and `deduplication_id` are those of SNS and SQS.
+
+    A FIFO topic or queue that recognises a deduplication id accepts the entry like any other: `Successful`. So does
+    this evidence; what was delivered, the upstream knows.
     """
 
     n: int
     at_ms: int
     request: int
     copy: int
-    bus: str
+    destination: str
     source: str | None
     detail_type: str | None
     id: str | None
+    key: str | None
+    group: str | None
+    deduplication_id: str | None
     detail: str
 
 
@@ -132,10 +142,13 @@ class Evidence:
                     at_ms=at_ms,
                     request=request,
                     copy=copy,
-                    bus=entry.bus,
+                    destination=entry.destination,
                     source=entry.source,
                     detail_type=entry.detail_type,
                     id=entry.id,
+                    key=entry.key,
+                    group=entry.group,
+                    deduplication_id=entry.deduplication_id,
                     detail=entry.detail,
                 )
                 for offset, entry in enumerate(entries)

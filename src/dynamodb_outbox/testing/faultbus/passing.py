@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.testing.faultbus.exchange import json_answer
 from dynamodb_outbox.testing.faultbus.publish import serve
+from dynamodb_outbox.testing.faultbus.publish_batch import PublishBatch
 from dynamodb_outbox.testing.faultbus.put_events import PutEvents
+from dynamodb_outbox.testing.faultbus.send_message_batch import SendMessageBatch
 from dynamodb_outbox.testing.faultbus.upstream import UpstreamFailed
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "route"]
 
-PROTOCOLS: tuple[BatchProtocol, ...] = (PutEvents(),)
+PROTOCOLS: tuple[BatchProtocol, ...] = (PutEvents(), PublishBatch(), SendMessageBatch())
 
 
 def route(parts: Parts, request: Request, client_gone: Callable[[], bool], *, may_lose: bool) -> Answer | None:
@@ -32,6 +34,10 @@ def route(parts: Parts, request: Request, client_gone: Callable[[], bool], *, ma
             batch = protocol.parse(request.body)
             if batch is not None:
                 return serve(parts, protocol, batch, request, client_gone)
+        asked = protocol.asked(request)
+        if asked is not None and parts.decisions.is_missing(asked):
+            parts.evidence.fault("destination_missing", request.operation, destination=asked)
+            return protocol.not_found(asked)
     then = "forward"
     if may_lose:
         then = parts.decisions.pass_through(request.operation, request.body.decode("utf-8", "replace"))

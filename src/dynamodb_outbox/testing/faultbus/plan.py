@@ -5,7 +5,7 @@ A plan is a seed and lists of rules. In JSON it is an object with the same names
     {"seed": 7,
      "rejections": [{"fraction": 0.05, "max_consecutive": 2}],
      "unacceptable": [{"contains": "poison"}],
-     "outages": [{"start_ms": 3000, "end_ms": 9000, "mode": "503"}]}
+     "outages": [{"start_ms": 3000, "end_ms": 9000, "mode": "503", "destination": "orders.fifo"}]}
 
 A name that is not known is refused, so that a misspelt fault is not a fault that silently never happens.
 """
@@ -22,6 +22,7 @@ from dynamodb_outbox.testing.faultbus.rules import (
     Duplicate,
     Hold,
     Lost,
+    Missing,
     Outage,
     Rejection,
     RequestError,
@@ -52,6 +53,7 @@ class FaultPlan:
     delays: tuple[Delay, ...] = ()
     holds: tuple[Hold, ...] = ()
     outages: tuple[Outage, ...] = ()
+    missing: tuple[Missing, ...] = ()
     lost: tuple[Lost, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,6 +90,7 @@ _RULES: dict[str, type[Rule]] = {
     "delays": Delay,
     "holds": Hold,
     "outages": Outage,
+    "missing": Missing,
     "lost": Lost,
 }
 

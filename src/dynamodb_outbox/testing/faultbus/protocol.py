@@ -1,13 +1,12 @@
 """What the bus must know of a batch-publishing protocol. One file a protocol implements this, and nothing else does.
 
 A protocol reads a request into entries, writes a request for some of them, reads the upstream's own verdict on each,
-and writes an answer from verdicts. It decides nothing and does no I/O.
+and writes an answer from verdicts. It knows how its service tells of a destination that is not there. It decides
+nothing and does no I/O.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,18 +15,24 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.faultbus.exchange import Answer, Request
 
-__all__ = ["Batch", "BatchProtocol", "Entry", "Verdict", "cloudevent_id", "identity"]
+__all__ = ["Batch", "BatchProtocol", "Entry", "Verdict"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a publish request. `id` is its CloudEvent id, None when `detail` is not a CloudEvent."""
+    """One entry of a publish request; see `Acceptance` for what its fields mean.
+
+    `identity` is what stays the same when the entry is published again, `raw` its form in the request.
+    """
 
     identity: str
-    bus: str
+    destination: str
     source: str | None
     detail_type: str | None
     id: str | None
+    key: str | None
+    group: str | None
+    deduplication_id: str | None
     detail: str
     raw: Mapping[str, Any]
 
@@ -60,6 +65,10 @@ class BatchProtocol(Protocol):
         """Whether the request is of this protocol."""
         ...
 
+    def asked(self, request: Request) -> str | None:
+        """Return the destination that a request of the same service asks about; None when it asks about none."""
+        ...
+
     def parse(self, body: bytes) -> Batch | None:
         """Return the entries, None when the body is not a batch of at least one (the upstream may say why)."""
         ...
@@ -68,12 +77,16 @@ class BatchProtocol(Protocol):
         """Return the body of a request for some of the entries, in their order."""
         ...
 
-    def verdicts(self, body: bytes, count: int) -> tuple[Verdict, ...] | None:
-        """Read the upstream's answer to `count` entries, None when it does not speak of exactly that many."""
+    def verdicts(self, body: bytes, entries: Sequence[Entry]) -> tuple[Verdict, ...] | None:
+        """Read the upstream's answer to `entries`, None when it does not speak of exactly these."""
         ...
 
-    def rejection(self, code: str) -> Verdict:
+    def rejection(self, entry: Entry, code: str, *, sender_fault: bool) -> Verdict:
         """Return the verdict of an entry that the bus itself refuses."""
+        ...
+
+    def swallowed(self, entry: Entry) -> Verdict | None:
+        """Return the verdict of an entry for a destination that is not there, None when the whole request fails."""
         ...
 
     def answer(self, verdicts: Sequence[Verdict]) -> Answer:
@@ -84,21 +97,6 @@ class BatchProtocol(Protocol):
         """Return the answer that refuses the whole request."""
         ...
 
-
-def cloudevent_id(detail: str) -> str | None:
-    """Return the id of a CloudEvent (an object with `specversion` and a text as `id`), None for any other text."""
-    try:
-        event = json.loads(detail)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict) or "specversion" not in event:
-        return None
-    found = event.get("id")
-    return found if isinstance(found, str) else None
-
-
-def identity(event_id: str | None, detail: str) -> str:
-    """Return what stays the same when the entry is published again: its id, or a hash of its text."""
-    if event_id is not None:
-        return event_id
-    return "sha256:" + hashlib.sha256(detail.encode("utf-8", "surrogatepass")).hexdigest()
+    def not_found(self, destination: str) -> Answer:
+        """Return the answer that says that the destination is not there."""
+        ...

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.faultbus.evidence import Evidence, FaultKind
     from dynamodb_outbox.testing.faultbus.exchange import Answer, Request
     from dynamodb_outbox.testing.faultbus.held import HeldRequests
-    from dynamodb_outbox.testing.faultbus.protocol import Batch, BatchProtocol, Verdict
+    from dynamodb_outbox.testing.faultbus.protocol import Batch, BatchProtocol, Entry, Verdict
     from dynamodb_outbox.testing.faultbus.rules import OutageMode
     from dynamodb_outbox.testing.faultbus.upstream import Upstream
 
@@ -54,7 +54,7 @@ def serve(
 
     Raises `EvidenceUnusable` when the evidence cannot be written.
     """
-    number, decision = parts.decisions.publish([Content(entry.identity, entry.detail) for entry in batch.entries])
+    number, decision = parts.decisions.publish(_contents(batch.entries))
     publication = _Publication(parts, protocol, batch, request, number, client_gone)
     if isinstance(decision, Refuse):
         publication.note("outage", mode=decision.mode)
@@ -85,7 +85,8 @@ class _Publication:
     def refuse(self, mode: OutageMode) -> Answer | None:
         if mode == "503":
             return self.protocol.error(503, "ServiceUnavailable", "the bus is out, by the fault plan")
-        while mode == "hang" and self.parts.decisions.outage() == "hang" and not self.client_gone():
+        told = [entry.destination for entry in self.batch.entries]
+        while mode == "hang" and self.parts.decisions.outage(told) == "hang" and not self.client_gone():
             if self.parts.closing.wait(_HANG_LOOK_S):
                 break
         return None
@@ -94,21 +95,30 @@ class _Publication:
         if decision.delay_ms:
             self.note("delayed", ms=decision.delay_ms)
             self.parts.closing.wait(decision.delay_ms / 1000)
-        taken = [index for index, fate in enumerate(decision.fates) if fate.code is None]
+        gone = [entry for entry, fate in zip(self.batch.entries, decision.fates, strict=True) if fate.missing]
+        for entry in gone:
+            self.note("destination_missing", id=entry.identity, destination=entry.destination)
+        if gone and self.protocol.swallowed(gone[0]) is None:
+            return self.protocol.not_found(gone[0].destination)
+        own = [self._own_verdict(entry, fate) for entry, fate in zip(self.batch.entries, decision.fates, strict=True)]
+        taken = [index for index, verdict in enumerate(own) if verdict is None]
         answer, results = self._forward(taken) if taken else (None, ())
         if results is None:
             return answer
         upstream = dict(zip(taken, results, strict=True))
-        verdicts = [
-            self.protocol.rejection(fate.code) if fate.code is not None else upstream[index]
-            for index, fate in enumerate(decision.fates)
-        ]
+        verdicts = [upstream[index] if verdict is None else verdict for index, verdict in enumerate(own)]
         accepted = [index for index in taken if upstream[index].code is None]
         self._record(decision.fates, verdicts, accepted)
         self._duplicate([index for index in accepted if decision.fates[index].copies > 1])
         if answer is None or len(taken) < len(verdicts):
             answer = self.protocol.answer(verdicts)
         return self._finish(answer, accepted)
+
+    def _own_verdict(self, entry: Entry, fate: Fate) -> Verdict | None:
+        """Return the bus's own verdict on an entry, None for one that goes upstream."""
+        if fate.code is not None:
+            return self.protocol.rejection(entry, fate.code, sender_fault=fate.sender_fault)
+        return self.protocol.swallowed(entry) if fate.missing else None
 
     def _forward(self, indexes: Sequence[int]) -> tuple[Answer | None, Sequence[Verdict] | None]:
         """Hand entries upstream; the verdicts are None when the whole request failed with the answer given."""
@@ -122,7 +132,7 @@ class _Publication:
         if answer.status != _OK:
             self.note("upstream_error", status=answer.status)
             return answer, None
-        verdicts = self.protocol.verdicts(answer.body, len(indexes))
+        verdicts = self.protocol.verdicts(answer.body, self._entries(indexes))
         if verdicts is None:
             reason = "its answer does not have one result for each entry"
             self.note("upstream_failed", reason=reason, sent=True)
@@ -149,7 +159,7 @@ class _Publication:
         except UpstreamFailed as error:
             self.note("duplicate_failed", ids=ids, reason=error.reason)
             return
-        results = self.protocol.verdicts(answer.body, len(indexes)) if answer.status == _OK else None
+        results = self.protocol.verdicts(answer.body, self._entries(indexes)) if answer.status == _OK else None
         if results is None:
             self.note("duplicate_failed", ids=ids, reason=f"HTTP {answer.status}")
             return
@@ -161,14 +171,16 @@ class _Publication:
             self.note(kind, id=self.batch.entries[index].identity)
 
     def _accept(self, indexes: Sequence[int], *, copy: int) -> None:
-        entries = [self.batch.entries[index] for index in indexes]
-        self.parts.evidence.accept(entries, request=self.number, copy=copy)
+        self.parts.evidence.accept(self._entries(indexes), request=self.number, copy=copy)
+
+    def _entries(self, indexes: Sequence[int]) -> list[Entry]:
+        return [self.batch.entries[index] for index in indexes]
 
     def _finish(self, answer: Answer, accepted: Sequence[int]) -> Answer | None:
-        entries = [self.batch.entries[index] for index in accepted]
+        entries = self._entries(accepted)
         if not entries:
             return answer
-        then = self.parts.decisions.accepted([Content(entry.identity, entry.detail) for entry in entries])
+        then = self.parts.decisions.accepted(_contents(entries))
         ids = tuple(entry.identity for entry in entries)
         if then == "reset":
             self.note("reset_after", ids=ids)
@@ -180,3 +192,7 @@ class _Publication:
             self.note(end)
             return answer if end == "released" else None
         return answer
+
+
+def _contents(entries: Sequence[Entry]) -> list[Content]:
+    return [Content(entry.identity, entry.detail, entry.destination) for entry in entries]

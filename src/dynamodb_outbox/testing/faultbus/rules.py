@@ -4,12 +4,15 @@ A rule says which requests or entries it is about and what happens to them; noth
 is always the share of the attempts that are hit, from 0 to 1; `contains` is always a plain substring (empty: all), of
 an entry's Detail for entries, of any of its entries' Details for a publish request, of the body for other requests.
 `max_consecutive` bounds how often the rule hits the same thing in a row, so that a retry gets through in the end.
+
+"Detail" stands for the event as text, whatever the operation calls it: Detail, Message or MessageBody. `destination`
+confines a rule to one bus, topic or queue (empty: all), told by its name, or as the client tells it: ARN, URL.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.testing.faultbus.errors import FaultPlanInvalid
@@ -22,16 +25,17 @@ __all__ = [
     "Duplicate",
     "Hold",
     "Lost",
+    "Missing",
     "Outage",
     "OutageMode",
     "Rejection",
     "RequestError",
     "Reset",
     "Rule",
+    "Somewhere",
     "Unacceptable",
     "When",
     "check_count",
-    "is_outage_mode",
 ]
 
 OutageMode = Literal["503", "reset", "hang"]
@@ -44,15 +48,31 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Rejection(Rule):
-    """A fraction of the entries is refused inside an HTTP 200, each with one of `codes`, by chance."""
+class Somewhere(Rule):
+    """A rule about what goes to one destination, or to all of them."""
+
+    destination: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_text(self.destination, "destination")
+
+
+@dataclass(frozen=True)
+class Rejection(Somewhere):
+    """A fraction of the entries is refused inside an HTTP 200, each with one of `codes`, by chance.
+
+    `sender_fault` is what SNS and SQS say of it beside the code (throttled entries may well be the sender's fault).
+    """
 
     fraction: float
     codes: tuple[str, ...] = ("InternalFailure", "ThrottlingException")
     max_consecutive: int | None = None
     contains: str = ""
+    sender_fault: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_flag(self.sender_fault, "sender_fault")
         _check_fraction(self.fraction)
         _check_codes(self.codes)
         _check_bound(self.max_consecutive)
@@ -60,31 +80,38 @@ class Rejection(Rule):
 
 
 @dataclass(frozen=True)
-class Unacceptable(Rule):
-    """Entries whose Detail contains `contains` are refused inside an HTTP 200 with `code`, for ever."""
+class Unacceptable(Somewhere):
+    """Entries whose Detail contains `contains` are refused inside an HTTP 200 with `code`, for ever.
+
+    `sender_fault` is what SNS and SQS say of it beside the code.
+    """
 
     contains: str
     code: str = "MalformedDetail"
+    sender_fault: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_flag(self.sender_fault, "sender_fault")
         _check_text(self.contains, "contains", empty=False)
         _check_text(self.code, "code", empty=False)
 
 
 @dataclass(frozen=True)
-class Duplicate(Rule):
+class Duplicate(Somewhere):
     """A fraction of the accepted entries is handed upstream a second time."""
 
     fraction: float
     contains: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_fraction(self.fraction)
         _check_text(self.contains, "contains")
 
 
 @dataclass(frozen=True)
-class RequestError(Rule):
+class RequestError(Somewhere):
     """A fraction of the publish requests is refused whole with an HTTP `status` and an error `code`."""
 
     fraction: float
@@ -94,6 +121,7 @@ class RequestError(Rule):
     contains: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_fraction(self.fraction)
         _check(_is_int(self.status) and 400 <= self.status <= 599, "status", "an HTTP status from 400 to 599")  # noqa: PLR2004 - the range IS the rule
         _check_text(self.code, "code", empty=False)
@@ -102,7 +130,7 @@ class RequestError(Rule):
 
 
 @dataclass(frozen=True)
-class Reset(Rule):
+class Reset(Somewhere):
     """A fraction of the publish requests loses its connection, before anything was accepted or after."""
 
     fraction: float
@@ -111,6 +139,7 @@ class Reset(Rule):
     contains: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_fraction(self.fraction)
         _check_when(self.when)
         _check_bound(self.max_consecutive)
@@ -118,7 +147,7 @@ class Reset(Rule):
 
 
 @dataclass(frozen=True)
-class Delay(Rule):
+class Delay(Somewhere):
     """A fraction of the publish requests waits from `min_ms` to `max_ms` milliseconds before it is looked at."""
 
     fraction: float
@@ -127,6 +156,7 @@ class Delay(Rule):
     contains: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_fraction(self.fraction)
         check_count(self.min_ms, "min_ms", least=0)
         check_count(self.max_ms, "max_ms", least=self.min_ms)
@@ -134,7 +164,7 @@ class Delay(Rule):
 
 
 @dataclass(frozen=True)
-class Hold(Rule):
+class Hold(Somewhere):
     """The answers to `count` requests are withheld, from the `nth` accepted one on that contains `contains`.
 
     "Accepted": at least one of its entries was taken by the upstream. Only accepted entries are looked at.
@@ -145,15 +175,17 @@ class Hold(Rule):
     contains: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count(self.nth, "nth")
         check_count(self.count, "count")
         _check_text(self.contains, "contains")
 
 
 @dataclass(frozen=True)
-class Outage(Rule):
-    """No publish request is served from `start_ms` to `end_ms`, counted from the first publish request.
+class Outage(Somewhere):
+    """No publish request is served from `start_ms` to `end_ms`, counted from the first publish request to anywhere.
 
+    A request with entries for several buses is not served while one of them is out.
     `mode` is what a client sees: an HTTP 503, its connection reset, or nothing at all until it gives up ("hang").
     """
 
@@ -162,9 +194,24 @@ class Outage(Rule):
     mode: OutageMode = "503"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count(self.start_ms, "start_ms", least=0)
         check_count(self.end_ms, "end_ms", least=self.start_ms + 1)
-        _check(is_outage_mode(self.mode), "mode", f"one of {', '.join(get_args(OutageMode))}")
+        _check(self.mode in get_args(OutageMode), "mode", f"one of {', '.join(get_args(OutageMode))}")
+
+
+@dataclass(frozen=True)
+class Missing(Rule):
+    """The `destination` is not there.
+
+    SNS and SQS refuse the whole request. EventBridge accepts the entries, and they are gone. Asked for it by name
+    (DescribeEventBus, GetTopicAttributes, GetQueueAttributes, GetQueueUrl), each says that there is none.
+    """
+
+    destination: str
+
+    def __post_init__(self) -> None:
+        _check_text(self.destination, "destination", empty=False)
 
 
 @dataclass(frozen=True)
@@ -197,11 +244,6 @@ class Lost(Rule):
         _check_when(self.when)
 
 
-def is_outage_mode(value: object) -> bool:
-    """Whether `value` is one of the modes of an outage."""
-    return value in get_args(OutageMode)
-
-
 def check_count(value: object, where: str, *, least: int = 1) -> None:
     """Raise `FaultPlanInvalid` unless `value` is a whole number of at least `least`."""
     _check(_is_int(value) and value >= least, where, f"a whole number of at least {least}")
@@ -228,6 +270,10 @@ def _check_bound(value: object) -> None:
 
 def _check_text(value: object, where: str, *, empty: bool = True) -> None:
     _check(isinstance(value, str) and (empty or value != ""), where, "a text" if empty else "a text that is not empty")
+
+
+def _check_flag(value: object, where: str) -> None:
+    _check(isinstance(value, bool), where, "true or false")
 
 
 def _check_codes(value: object) -> None:
