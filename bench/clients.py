@@ -12,11 +12,11 @@ from botocore.config import Config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["answered"]
+__all__ = ["answer", "answered"]
 
 
-def answered(service: str, operation: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """Return a client of `service` that answers `operation` with what `answer` makes of the request's JSON body."""
+def answered(service: str, operation: str, make: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a client of `service` that answers `operation` with what `make` makes of the request's JSON body."""
     client = boto3.client(
         service,
         region_name="us-east-1",
@@ -26,12 +26,18 @@ def answered(service: str, operation: str, answer: Callable[[dict[str, Any]], di
         config=Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1}, max_pool_connections=16),
     )
 
+    answer(client, operation, make)
+    return client
+
+
+def answer(client: Any, operation: str, make: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Let a client answer one more operation."""
+
     def respond(request: Any, **_: Any) -> AWSResponse:
-        body = json.dumps(answer(json.loads(request.body))).encode()
+        body = json.dumps(make(json.loads(request.body))).encode()
         return AWSResponse(request.url, 200, {"content-type": "application/x-amz-json-1.0"}, _Raw(body))
 
-    client.meta.events.register(f"before-send.{service}.{operation}", respond)
-    return client
+    client.meta.events.register(f"before-send.{client.meta.service_model.service_name}.{operation}", respond)
 
 
 class _Raw:

@@ -14,11 +14,22 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
-    from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared
+    from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared, Verified
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import DataRef, Event
 
-__all__ = ["Clock", "Crew", "Entropy", "PayloadStore", "RecordStates", "Results", "Sink", "Store"]
+__all__ = [
+    "Clock",
+    "Crew",
+    "Entropy",
+    "ParkedKeys",
+    "PayloadStore",
+    "RecordStates",
+    "Results",
+    "Routes",
+    "Sink",
+    "Store",
+]
 
 T = TypeVar("T")
 
@@ -79,6 +90,11 @@ class Sink(Protocol):
     """A bus. It may be called from several threads at once."""
 
     @property
+    def name(self) -> str:
+        """Which destination this is, the same in each process: the bus's, queue's or topic's ARN or name as given."""
+        ...
+
+    @property
     def limits(self) -> SinkLimits:
         """What one request takes."""
         ...
@@ -94,6 +110,27 @@ class Sink(Protocol):
 
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one request and report on each; answers and the network raise nothing."""
+        ...
+
+    def verify(self) -> Verified:
+        """Ask whether the destination is there; answers and the network raise nothing.
+
+        MISSING only where the service says so: the relay then holds everything. UNSURE where nobody can tell (no
+        permission, another account, a time-out).
+        """
+        ...
+
+
+class Routes(Protocol):
+    """The way of each event to one of several sinks."""
+
+    @property
+    def sinks(self) -> Sequence[Sink]:
+        """The destinations, each once, in an order that stays."""
+        ...
+
+    def route(self, event: Event) -> int | Fault:
+        """Return the position in `sinks` of the one that an event goes to, or why there is none; raises nothing."""
         ...
 
 
@@ -131,6 +168,27 @@ class RecordStates(Protocol):
 
     def park(self, table: str, image: WireItem, parking: Parking) -> Parked:
         """Store a record as parked, whether it is still there or not, and say whether that holds and is new."""
+        ...
+
+
+class ParkedKeys(Protocol):
+    """Ordering keys of which nothing is published. It may be called from several threads at once."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def read(self, table: str, keys: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Return which of up to 100 keys are parked, and of which that could not be read; raises nothing."""
+        ...
+
+    def park(self, table: str, image: WireItem, parking: Parking, key: str) -> tuple[Parked, bool]:
+        """Store a record as parked, and its key with it; say whether the record is parked, and whether the key is."""
+        ...
+
+    def release(self, table: str, key: str) -> bool:
+        """Let a key go on; return whether it was parked."""
         ...
 
 

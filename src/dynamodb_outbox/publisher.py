@@ -1,11 +1,12 @@
-"""The relay as a Lambda function: stream records in, events to the sink, the first record that is not done out.
+"""The relay as a Lambda function: stream records in, events to their sinks, the first record that is not done out.
 
-This is a shell over `core.relay`: it decodes, has a crew of threads do what the machine says, and hands back what came
-of it, until the machine is done. It answers with the LOWEST sequence number that is neither accepted nor parked;
-Lambda then delivers that record and all after it again. It raises only for what concerns the whole invocation (a wrong
-view type, a wrong layout), never for a part of the batch, and it never answers while a request is under way. A
-destination that cannot be used (no Region, no credentials, no permission, no such bus) is answered too, not raised:
-what was done before it keeps its place in the stream, all the rest is held, and the log has the reason as an error.
+This is a shell over `core.relay`: it selects, decodes (`delivery`), has a crew of threads do what the machine says
+(`invocation`), and keeps what one invocation hands on to the next. It answers with the LOWEST sequence number that is
+neither accepted nor parked; Lambda then delivers that record and all after it again. It raises only for what concerns
+the whole invocation (a wrong view type, a wrong layout), never for a part of the batch, and it never answers while a
+request is under way. A destination that cannot be used (no Region, no credentials, no permission, no such bus) is
+answered too, not raised: what was done before it keeps its place in the stream, its events and their keys are held, and
+the log has the reason as an error.
 
 Time. The function's own deadline comes from the context. A publish starts only while a whole request, and the settling
 after it, still fit before that. At most half of the function's time is kept free for them, and of that at most half for
@@ -18,37 +19,25 @@ from __future__ import annotations
 import logging
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.limits import SinkLimits
-from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
-from dynamodb_outbox.core.record.moves import Parking
-from dynamodb_outbox.core.relay.commands import (
-    Done,
-    Entry,
-    Fact,
-    Park,
-    ParkDone,
-    Publish,
-    PublishDone,
-    Settings,
-    Settle,
-    SettleDone,
-    Tick,
-    WaitUntil,
-)
+from dynamodb_outbox.core.record.parked_keys import can_park_keys
+from dynamodb_outbox.core.relay.commands import Settings
+from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
+from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selected, Selection, select
-from dynamodb_outbox.core.relay.states import State
-from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
-from dynamodb_outbox.invocation_log import InvocationLog
+from dynamodb_outbox.delivery import Delivery
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.invocation import Invocation, Tools
 from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.words import counted
@@ -56,8 +45,8 @@ from dynamodb_outbox.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dynamodb_outbox.core.relay.commands import Command
-    from dynamodb_outbox.ports import Clock, Crew, Entropy, RecordStates, Results, Sink
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Routes, Sink
 
 __all__ = ["Relay"]
 
@@ -68,11 +57,14 @@ _UNLIMITED_MS = 60_000
 """The time an invocation without a context takes at most."""
 _TABLE_CALLS = 2
 _MOST_IN_FLIGHT = 1000  # each is a thread
+_MOST_REMEMBERED = 10_000_000  # each is some 300 bytes
+_MOST_A_SECOND = 1_000_000
+_MOST_FAILURES = 1_000_000
 _REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+", re.ASCII)
 
 
 class Relay:
-    """Relays outbox records from a table's stream to `sink`.
+    """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
     table          the table's name; taken from the stream's ARN when not given
@@ -81,56 +73,88 @@ class Relay:
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
     ordering       "key": of the events of one key the next is sent when the one before it was accepted; "none": all at
                    once, faster, in no order between records
-    max_in_flight  publish requests at the same time
+    on_poison      what becomes of an event that its sink can never accept. "park": it is stored as parked, and its key
+                   goes on. "park_key": it is parked, and so is whatever follows of its key, in any invocation and
+                   instance, until somebody lets the key go; needs ordering="key" and keys of type S. "block": it is
+                   held, and its key with it, until the sink takes it or the stream forgets it
+    max_in_flight  publish requests at the same time, of all sinks together
+    rate_limit_per_instance    events a second that one instance of the function sends to each sink; None: no limit
+    breaker_after  requests that fail as a whole, one after the other, after which a sink is left alone for a while (up
+                   to a second, up to a minute when it goes on failing); None: never
+    remember_accepted    events accepted by their sink that an instance remembers, so that a batch which is delivered
+                   again does not publish them again; 0: none
 
     `clock`, `entropy` and `crew` are ports (`dynamodb_outbox.ports`), for tests: the system's own when not given.
 
-    An event that the sink can never accept is stored as parked, and its key goes on.
+    A sink is asked whether its destination is there before anything is published to it, and each minute; publishing
+    waits for the answer. One that is missing, or closed to the relay, holds its own events and their keys; the events
+    of others go on.
 
     One relay a table. Published and parked are states of a record, not of a destination: of two relays on one stream
     the one would find a record published by the other, and take its own park of an event in it for done. Events that
     go to several places go to one bus, and from there by its rules.
 
-    Its permissions: the sink's publish action; on the table PartiQLUpdate, PutItem, UpdateItem and GetItem; reading the
-    stream. The event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
+    Its permissions: the sink's publish action, and what its `verify` asks for; on the table PartiQLUpdate, PutItem,
+    UpdateItem and GetItem, with settle="delete" PartiQLDelete, with "park_key" BatchGetItem; reading the stream. The
+    event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
 
     Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Sink | Routes,
         *,
         layout: Layout | None = None,
         table: str | None = None,
         source: str | None = None,
         client: Any = None,
         ordering: Literal["key", "none"] = "key",
+        on_poison: Literal["park", "park_key", "block"] = "park",
         max_in_flight: int = 8,
+        rate_limit_per_instance: int | None = None,
+        breaker_after: int | None = 5,
+        remember_accepted: int = 10_000,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         crew: Crew | None = None,
     ) -> None:
-        _check_parts(sink, layout)
-        if ordering not in ("key", "none"):
-            raise ConfigurationError(f"Relay(ordering={shown(ordering)}): 'key' or 'none'.")
-        whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
+        self._routes = _routes(sink)
+        if layout is not None and not isinstance(layout, Layout):
+            raise ConfigurationError(f"Relay(layout={shown(layout)}): a Layout is needed.")
         if table is not None:
             text(table, _refusal("table"))
         if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
             raise ConfigurationError(f"Relay(source={shown(source)}): {fault}")
         self.sink = sink
         self.layout = layout if layout is not None else Layout()
+        _check_ways(ordering, on_poison, self.layout)
+        whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
+        whole(remember_accepted, _refusal("remember_accepted"), least=0, most=_MOST_REMEMBERED)
+        if rate_limit_per_instance is not None:
+            whole(rate_limit_per_instance, _refusal("rate_limit_per_instance"), least=1, most=_MOST_A_SECOND)
+        if breaker_after is not None:
+            whole(breaker_after, _refusal("breaker_after"), least=1, most=_MOST_FAILURES)
         self._table = table
         self._source = source
         self._states: RecordStates = DynamoRecordStates(self.layout, client=client)
+        self._parked_keys: ParkedKeys = DynamoParkedKeys(
+            self.layout, lambda marking: DynamoRecordStates(self.layout, client=marking), client=client
+        )
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
         self._settings = Settings(
-            sink.limits, ordered=ordering == "key", max_in_flight=max_in_flight, max_table_calls=_TABLE_CALLS
+            ordered=ordering == "key",
+            on_poison=on_poison,
+            max_in_flight=max_in_flight,
+            max_table_calls=_TABLE_CALLS,
+            rate_limit=rate_limit_per_instance,
+            breaker_failures=breaker_after,
         )
         self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + _TABLE_CALLS, "outbox-relay")
-        self._recent_parks: tuple[int, ...] = ()
+        self._memory = Memory(remember_accepted)
+        self._carried = NOTHING
+        self._unsure: dict[int, str] = {}
         self._warned = False
         self._warned_of_strangers = False
 
@@ -152,19 +176,26 @@ class Relay:
         selected = selection.records
         if not selected:
             return _answer(None)
-        table = self._table_of(selected)
-        batch = _Batch(selected, table, self.sink, self.layout, source=self._source or table)
+        table, sinks = self._table_of(selected), self._routes.sinks
+        delivery = Delivery(
+            selected, table, self._routes, self.layout, source=self._source or table, memory=self._memory
+        )
         machine = Machine(
-            batch.entries,
+            delivery.entries,
+            [sink.limits for sink in sinks],
             self._settings,
             publish_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
             table_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
-            recent_parks=self._recent_parks,
+            carried=self._carried,
+            idle=delivery.idle,
         )
-        run = _Run(machine, batch, _Tools(self.sink, self._states, self._crew, self._clock, self._entropy))
-        lowest = run.to_the_end()
-        self._recent_parks = machine.recent_parks
-        run.report(lowest)
+        tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy)
+        invocation = Invocation(machine, delivery, tools, self._unsure)
+        try:
+            lowest = invocation.to_the_end()
+        finally:
+            self._carried = machine.carried
+        invocation.report(lowest)
         if selection.held is not None:
             _log.error("held at record %s: %s", selection.held.sequence_number, selection.held.error)
         if lowest is not None:
@@ -190,180 +221,13 @@ class Relay:
     def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
         """How long before the deadline the last publish, or the last table call, may start."""
         table_ms = self._states.request_ms + _SLACK_MS
-        wanted_ms = table_ms + (self.sink.request_ms if for_publish else 0)
+        slowest = max(self._routes.sinks, key=lambda sink: sink.request_ms)
+        wanted_ms = table_ms + (slowest.request_ms if for_publish else 0)
         allowed_ms = remaining_ms // (2 if for_publish else 4)
         if wanted_ms > allowed_ms and not self._warned:
             self._warned = True
-            _warn_of_time_outs(self.sink, table_ms, remaining_ms)
+            _warn_of_time_outs(slowest, table_ms, remaining_ms)
         return min(wanted_ms, allowed_ms)
-
-
-class _Batch:
-    """The records of one invocation, decoded, and their events as entries of the machine and of the sink."""
-
-    def __init__(self, selected: Sequence[Selected], table: str, sink: Sink, layout: Layout, *, source: str) -> None:
-        self.selected = selected
-        self.table = table
-        self.entries: list[Entry] = []
-        self.prepared: list[Prepared | None] = []
-        self.first: list[int] = []  # record -> its first entry
-        for number, one in enumerate(selected):
-            self.first.append(len(self.entries))
-            try:
-                record = decode(one.image, layout, source=source)
-            except InvalidRecord as error:
-                fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
-                self._add(Entry(number, ordering_key(one.image, layout), 0, fault), None)
-            else:
-                self._prepare(number, record, sink)
-
-    def _prepare(self, number: int, record: Record, sink: Sink) -> None:
-        for event in record.events:
-            prepared = sink.prepare(event)
-            if isinstance(prepared, Fault):
-                self._add(Entry(number, record.key, 0, prepared), None)
-            else:
-                self._add(Entry(number, record.key, prepared.size), prepared)
-
-    def _add(self, entry: Entry, prepared: Prepared | None) -> None:
-        self.entries.append(entry)
-        self.prepared.append(prepared)
-
-    def to_send(self, numbers: Sequence[int]) -> list[Any]:
-        return [prepared.entry for number in numbers if (prepared := self.prepared[number]) is not None]
-
-    def positions(self, command: Park) -> tuple[int, ...] | None:
-        """Which events of the record are refused, None when all are."""
-        first = self.first[command.record]
-        following = command.record + 1
-        end = self.first[following] if following < len(self.first) else len(self.entries)
-        return None if len(command.refused) == end - first else tuple(number - first for number in command.refused)
-
-
-@dataclass(frozen=True)
-class _Tools:
-    sink: Sink
-    states: RecordStates
-    crew: Crew
-    clock: Clock
-    entropy: Entropy
-
-
-class _Run:
-    """One invocation: carries out the machine's commands. Its facts come back through one queue."""
-
-    def __init__(self, machine: Machine, batch: _Batch, tools: _Tools) -> None:
-        self._machine = machine
-        self._batch = batch
-        self._sink = tools.sink
-        self._states = tools.states
-        self._crew = tools.crew
-        self._clock = tools.clock
-        self._entropy = tools.entropy
-        self._log = InvocationLog()
-        self._facts: Results[Fact] = tools.crew.results()
-        self._under_way = 0
-
-    def to_the_end(self) -> int | None:
-        """Return the lowest record that is not done. Whatever happens, nothing is under way any more by then."""
-        fact: Fact = Tick()
-        try:
-            while True:
-                wake_ms: int | None = None
-                for command in self._machine.step(fact, self._clock.monotonic_ms(), self._entropy.unit()):
-                    if isinstance(command, Done):
-                        return command.lowest
-                    if isinstance(command, WaitUntil):
-                        wake_ms = command.at_ms
-                    else:
-                        self._start(command)
-                fact = self._next(wake_ms)
-        finally:
-            while self._under_way:
-                self._next(None)
-
-    def report(self, lowest: int | None) -> None:
-        """Log what the invocation came to; a warning when records are left to be delivered again."""
-        tally = self._machine.tally()
-        level = logging.DEBUG if lowest is None else logging.WARNING
-        _log.log(
-            level,
-            "%s of %s: %d accepted, %d parked%s",
-            counted(sum(tally.values()), "event"),
-            counted(len(self._batch.selected), "record"),
-            tally[State.ACCEPTED],
-            tally[State.PARKED],
-            "" if lowest is None else f"; delivered again from {self._batch.selected[lowest].sequence_number} on",
-        )
-        if self._machine.unsettled:
-            left = counted(self._machine.unsettled, "published record")
-            _log.warning("%s could not be settled in time; left pending", left)
-        for accepted in (False, True):
-            self._log.faults(self._machine.faults(accepted=accepted), accepted=accepted)
-        self._log.finish()
-
-    def _next(self, wake_ms: int | None) -> Fact:
-        fact = self._facts.get(None if wake_ms is None else wake_ms - self._clock.monotonic_ms())
-        if fact is None:
-            return Tick()
-        self._under_way -= 1
-        if isinstance(fact, PublishDone) and isinstance(fact.outcome, RequestFailed):
-            self._log.request_failed(fact.outcome.fault)
-        return fact
-
-    def _start(self, command: Command) -> None:
-        if isinstance(command, Publish):
-            self._submit(self._publish, command, PublishDone(command.batch, _LOST))
-        elif isinstance(command, Park):
-            self._submit(self._park, command, ParkDone(command.entry, parked=False, lost=True))
-        elif isinstance(command, Settle):
-            self._submit(self._settle, command, SettleDone(command.records))
-
-    def _submit(self, work: Callable[[Any], Fact], command: Command, otherwise: Fact) -> None:
-        """Have the crew do `work`. It gives exactly one fact: `otherwise` when it raises, whatever it raises."""
-
-        def carried_out() -> None:
-            fact = otherwise
-            try:
-                fact = work(command)
-            except Exception as error:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing
-                self._log.raised(type(command).__name__, error)
-            finally:
-                self._facts.put(fact)
-
-        self._under_way += 1
-        try:
-            self._crew.start(carried_out)
-        except BaseException:
-            self._under_way -= 1
-            raise
-
-    def _publish(self, command: Publish) -> Fact:
-        outcome = self._sink.publish(self._batch.to_send(command.entries))
-        if not isinstance(outcome, (Answered, RequestFailed)):
-            raise TypeError(f"the sink returned {type(outcome).__name__}")
-        return PublishDone(command.batch, outcome)
-
-    def _park(self, command: Park) -> Fact:
-        one = self._batch.selected[command.record]
-        fault = command.fault
-        parking = Parking(fault.code, fault.reason, self._clock.now_ms(), self._batch.positions(command))
-        parked = self._states.park(self._batch.table, one.image, parking)
-        if self._batch.entries[command.entry].fault is None:  # the bus's words, which may quote the event
-            fault = replace(fault, reason="")
-        if parked.failure is not None:
-            _log.error("record %s could not be parked (%s) for: %s", one.sequence_number, parked.failure, fault)
-        elif parked.new:
-            _log.error("an event of record %s was parked: %s", one.sequence_number, fault)
-        else:
-            _log.info("record %s has been parked or settled before: %s", one.sequence_number, fault)
-        return ParkDone(command.entry, parked=parked.failure is None, new=parked.new, lost=parked.lost)
-
-    def _settle(self, command: Settle) -> Fact:
-        images = [self._batch.selected[record].image for record in command.records]
-        settled = self._states.settle(self._batch.table, images, self._clock.now_ms())
-        self._log.not_settled(settled.failed)
-        return SettleDone(command.records, tuple(command.records[position] for position in settled.again))
 
 
 def _records_of(event: Any) -> list[Any]:
@@ -378,9 +242,6 @@ def _records_of(event: Any) -> list[Any]:
 def _answer(sequence_number: str | None) -> dict[str, list[dict[str, str]]]:
     """Return Lambda's answer: the stream goes on from that record, or after the whole batch."""
     return {"batchItemFailures": [] if sequence_number is None else [{"itemIdentifier": sequence_number}]}
-
-
-_LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))
 
 
 def _remaining_ms(context: Any) -> int:
@@ -421,20 +282,56 @@ def _warn_of_time_outs(sink: Sink, table_ms: int, remaining_ms: int) -> None:
     )
 
 
-def _check_parts(sink: Any, layout: Any) -> None:
-    parts = (getattr(sink, name, None) for name in ("prepare", "publish"))
-    if (
-        isinstance(sink, type)
-        or not all(map(callable, parts))
-        or not isinstance(getattr(sink, "limits", None), SinkLimits)
-    ):
-        bus = repr(sink) if isinstance(sink, str) else "'orders'"
+@dataclass(frozen=True)
+class _Only:
+    """One sink for all events: `ports.Routes`."""
+
+    sinks: tuple[Sink]
+
+    def route(self, event: Event) -> int:  # noqa: ARG002 -- as the port has it
+        return 0
+
+
+def _routes(given: Any) -> Routes:
+    """Return the way to the sinks of what a relay was given. Raises ConfigurationError."""
+    if callable(getattr(given, "route", None)) and not isinstance(given, type):
+        sinks = tuple(getattr(given, "sinks", ()))
+        if not sinks or not all(map(_is_sink, sinks)):
+            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to.")
+        routes: Routes = given
+        return routes
+    if not _is_sink(given):
+        bus = repr(given) if isinstance(given, str) else "'orders'"
         raise ConfigurationError(
-            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(sink)}. "
-            "EventBridge is in dynamodb_outbox.sinks."
+            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}. "
+            "Sinks are in dynamodb_outbox.sinks; one of your own is as dynamodb_outbox.ports.Sink says."
         )
-    if layout is not None and not isinstance(layout, Layout):
-        raise ConfigurationError(f"Relay(layout={shown(layout)}): a Layout is needed.")
+    return _Only((given,))
+
+
+def _is_sink(given: Any) -> bool:
+    name = getattr(given, "name", None)
+    return (
+        not isinstance(given, type)
+        and all(callable(getattr(given, method, None)) for method in ("prepare", "publish", "verify"))
+        and isinstance(getattr(given, "limits", None), SinkLimits)
+        and isinstance(name, str)
+        and name != ""
+    )
+
+
+def _check_ways(ordering: str, on_poison: str, layout: Layout) -> None:
+    if ordering not in ("key", "none"):
+        raise ConfigurationError(f"Relay(ordering={shown(ordering)}): 'key' or 'none'.")
+    if on_poison not in ("park", "park_key", "block"):
+        raise ConfigurationError(f"Relay(on_poison={shown(on_poison)}): 'park', 'park_key' or 'block'.")
+    if on_poison == "park_key" and ordering == "none":
+        raise ConfigurationError("Relay(on_poison='park_key') needs ordering='key': without it, nothing follows.")
+    if on_poison == "park_key" and not can_park_keys(layout):
+        raise ConfigurationError(
+            "Relay(on_poison='park_key') marks a key as parked by an item of the records' table whose key attributes "
+            "are text, and this Layout's are of other types. Choose 'park' or 'block'."
+        )
 
 
 def _refusal(what: str) -> Callable[[str], ConfigurationError]:

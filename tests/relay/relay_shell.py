@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, Presence, Verified
 from dynamodb_outbox.publisher import Relay
 
 if TYPE_CHECKING:
@@ -28,8 +28,11 @@ class Bus:
     limits = SinkLimits(entries=10, request_bytes=1000, entry_bytes=1000)
     request_ms = 100
 
-    def __init__(self, script: Callable[[Event], Fault | None] = lambda _: None) -> None:
+    def __init__(self, script: Callable[[Event], Fault | None] = lambda _: None, name: str = "orders") -> None:
         self.script = script
+        self.name = name
+        self.found = [Verified(Presence.OK)]  # the last of them stays
+        self.asked = 0
         self.accepted: list[Event] = []
         self.calls = 0
         self.at_once = 0
@@ -40,6 +43,11 @@ class Bus:
     def prepare(self, event: Event) -> Prepared | Fault:
         """Take any event."""
         return Prepared(event, 1)
+
+    def verify(self) -> Verified:
+        """Say what the script has next."""
+        self.asked += 1
+        return self.found.pop(0) if len(self.found) > 1 else self.found[0]
 
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Ask the script about each entry."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from relay_simulation import CONTENT, TARGET, TRANSIENT, UNKNOWN, Simulation
+from relay_simulation import CONTENT, LIMITS, TARGET, TRANSIENT, UNKNOWN, Simulation
 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.relay.commands import Done, Entry, Park, Publish, Settings, Settle, WaitUntil
 from dynamodb_outbox.core.relay.outcome import Answered, RequestFailed
 from dynamodb_outbox.core.relay.states import State
 
-TEN = Settings(SinkLimits(entries=10, request_bytes=1000, entry_bytes=1000))
+TEN = Settings()
+LAST_CALL = WaitUntil(11_000)
+"""What was accepted is settled then, should something still be under way."""
 
 
-def simulate(keys: str, settings: Settings = TEN, *, park_limit_used: int = 0) -> Simulation:
+def simulate(
+    keys: str, settings: Settings = TEN, limits: SinkLimits = LIMITS, *, park_limit_used: int = 0
+) -> Simulation:
     """One record of one event for each letter, which is its key."""
     return Simulation(
-        [Entry(number, key, 10) for number, key in enumerate(keys)], settings, recent_parks=(0,) * park_limit_used
+        [Entry(number, key, 10) for number, key in enumerate(keys)],
+        settings,
+        [limits],
+        recent_parks=((0, 0),) * park_limit_used,
     )
 
 
@@ -30,7 +37,7 @@ def test_one_request_has_one_entry_of_each_key_in_the_order_of_the_stream() -> N
     (first,) = simulation.start()
     assert first == Publish(0, (0, 2))
     assert isinstance(first, Publish)
-    assert simulation.finish_publish(first, Answered((None, None))) == [Publish(1, (1, 4))]
+    assert simulation.finish_publish(first, Answered((None, None))) == [Publish(1, (1, 4)), LAST_CALL]
 
 
 def test_a_rejected_entry_holds_its_key_and_no_other() -> None:
@@ -39,12 +46,12 @@ def test_a_rejected_entry_holds_its_key_and_no_other() -> None:
     simulation.start()
     commands = simulation.finish_publish(simulation.publishes[0], Answered((TRANSIENT, None)))
     assert commands == [Publish(1, (3,)), WaitUntil(25)]
-    assert simulation.pass_time(25) == [Publish(2, (0,))]
+    assert simulation.pass_time(25) == [Publish(2, (0,)), LAST_CALL]
 
 
 def test_pauses_grow_and_are_drawn_from_nothing_to_a_ceiling() -> None:
     """Full jitter: u * min(cap, base * 2**attempts)."""
-    simulation = simulate("a")
+    simulation = simulate("a", Settings(breaker_failures=None))
     simulation.start()
     pauses = []
     for _ in range(9):
@@ -66,8 +73,7 @@ def test_batches_close_by_bytes_as_well_as_by_count() -> None:
 
 def test_no_more_requests_than_allowed_are_under_way() -> None:
     """The next request starts when one of them has ended."""
-    settings = Settings(SinkLimits(1, 1000, 1000), max_in_flight=2)
-    simulation = simulate("abc", settings)
+    simulation = simulate("abc", Settings(max_in_flight=2), SinkLimits(1, 1000, 1000))
     assert simulation.start() == [Publish(0, (0,)), Publish(1, (1,))]
     assert Publish(2, (2,)) in simulation.finish_publish(simulation.publishes[0], Answered((None,)))
 
@@ -79,7 +85,7 @@ def test_an_answer_of_the_wrong_length_accepts_nothing() -> None:
     commands = simulation.finish_publish(simulation.publishes[0], Answered((None, None)))
     assert commands == [WaitUntil(25)]
     assert simulation.pass_time(25) == [Publish(1, (0, 1, 2))]
-    assert {fault.code: count for fault, count in simulation.machine.faults(accepted=False).items()} == {
+    assert {fault.code: count for fault, count in simulation.machine.progress.met(accepted=False).items()} == {
         "WrongResultCount": 3
     }
 
@@ -136,7 +142,7 @@ def test_of_a_record_with_several_events_the_refused_one_is_parked_and_the_other
 
 def test_a_second_refused_event_of_a_record_is_parked_beside_the_first() -> None:
     """The second park names both, and counts for nothing against the limit."""
-    simulation = Simulation([Entry(0, "a", 1), Entry(0, "a", 1)], TEN, recent_parks=(0,) * 9)
+    simulation = Simulation([Entry(0, "a", 1), Entry(0, "a", 1)], TEN, recent_parks=((0, 0),) * 9)
     simulation.start()
     simulation.finish_publish(simulation.publishes[0], Answered((CONTENT,)))
     simulation.finish_park(simulation.parks[0], parked=True)
@@ -144,7 +150,7 @@ def test_a_second_refused_event_of_a_record_is_parked_beside_the_first() -> None
     assert simulation.parks == [Park(1, 0, (0, 1), CONTENT)]
     simulation.finish_park(simulation.parks[0], parked=True, new=False)
     assert simulation.done == Done(None)
-    assert len(simulation.machine.recent_parks) == 10
+    assert len(simulation.machine.carried.parks) == 10
 
 
 def test_refused_events_that_are_known_from_the_start_are_parked_in_one_call() -> None:
@@ -166,7 +172,7 @@ def test_a_record_that_was_parked_before_costs_nothing() -> None:
         park = simulation.parks[0]
         simulation.finish_park(park, parked=True, new=park.record == 10)
     assert simulation.done == Done(None)
-    assert simulation.machine.recent_parks == (0,)
+    assert simulation.machine.carried.parks == ((0, 0),)
 
 
 def test_the_lowest_record_has_the_last_unit_of_the_park_limit() -> None:
@@ -190,7 +196,7 @@ def test_a_lost_answer_of_a_park_keeps_its_unit() -> None:
     simulation.start()
     simulation.finish_park(simulation.parks[0], parked=False, lost=True)
     assert simulation.done == Done(0)
-    assert simulation.machine.recent_parks == (0,)
+    assert simulation.machine.carried.parks == ((0, 0),)
 
 
 def test_a_park_that_is_turned_away_gives_its_unit_back() -> None:
@@ -199,7 +205,7 @@ def test_a_park_that_is_turned_away_gives_its_unit_back() -> None:
     simulation.start()
     simulation.finish_park(simulation.parks[0], parked=False)
     assert simulation.done == Done(0)
-    assert simulation.machine.recent_parks == ()
+    assert simulation.machine.carried.parks == ()
 
 
 def test_after_a_park_that_is_turned_away_the_next_of_its_record_takes_a_unit() -> None:
@@ -210,22 +216,21 @@ def test_after_a_park_that_is_turned_away_the_next_of_its_record_takes_a_unit() 
     simulation.finish_publish(simulation.publishes[0], RequestFailed(CONTENT))
     simulation.finish_publish(simulation.publishes[0], RequestFailed(CONTENT))
     simulation.finish_park(simulation.parks[0], parked=False)
-    assert simulation.machine.recent_parks == (0,)
+    assert simulation.machine.carried.parks == ((0, 0),)
     simulation.finish_park(simulation.parks[0], parked=True)
-    assert simulation.machine.recent_parks == (0,)
+    assert simulation.machine.carried.parks == ((0, 0),)
 
 
 def test_a_fault_of_the_target_stops_everything_and_parks_nothing() -> None:
     """What is under way is waited for; nothing else is started; the lowest record is delivered again."""
-    settings = Settings(SinkLimits(2, 1000, 1000), max_in_flight=2)
-    simulation = simulate("abcdef", settings)
+    simulation = simulate("abcdef", Settings(max_in_flight=2), SinkLimits(2, 1000, 1000))
     simulation.start()
     first, second = simulation.publishes
-    assert simulation.finish_publish(first, Answered((None, TARGET))) == []
+    assert simulation.finish_publish(first, Answered((None, TARGET))) == [LAST_CALL]
     simulation.finish_publish(second, Answered((CONTENT, None)))
     assert simulation.parks == []
     assert simulation.drain().lowest == 1
-    assert simulation.machine.tally()[State.STUCK] == 2
+    assert simulation.machine.progress.tally()[State.STUCK] == 2
 
 
 def test_no_publish_starts_at_the_deadline() -> None:
@@ -249,8 +254,7 @@ def test_after_the_table_deadline_nothing_is_settled_or_parked() -> None:
 
 def test_settling_waits_for_a_full_call_or_for_quiet() -> None:
     """One call takes up to 25 records; the rest follows when nothing is being published."""
-    settings = Settings(SinkLimits(10, 1000, 1000), max_in_flight=1)
-    simulation = Simulation([Entry(number, str(number), 1) for number in range(30)], settings)
+    simulation = Simulation([Entry(number, str(number), 1) for number in range(30)], Settings(max_in_flight=1))
     simulation.start()
     simulation.finish_publish(simulation.publishes[0], Answered((None,) * 10))
     assert simulation.settles == []
@@ -288,12 +292,12 @@ def test_too_many_parks_in_a_minute_are_held_instead() -> None:
 
 def test_the_park_budget_comes_back_after_its_window() -> None:
     """Parks older than a minute no longer count."""
-    settings = Settings(TEN.limits, park_window_ms=1000)
+    settings = Settings(park_window_ms=1000)
     simulation = simulate("a", settings, park_limit_used=10)
     simulation.start()
     simulation.now_ms = 1000
     simulation.finish_publish(simulation.publishes[0], Answered((CONTENT,)))
-    assert simulation.machine.recent_parks == (1000,)
+    assert simulation.machine.carried.parks == ((0, 1000),)
     assert simulation.drain().lowest is None
 
 

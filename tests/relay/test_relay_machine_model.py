@@ -11,42 +11,88 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from relay_simulation import CONTENT, TARGET, TRANSIENT, UNKNOWN, Simulation
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from relay_simulation import (
+    CONTENT,
+    FOUND,
+    MISSING,
+    OK,
+    TARGET,
+    THROTTLED,
+    TRANSIENT,
+    UNKNOWN,
+    UNSURE,
+    Simulation,
+)
 
 from dynamodb_outbox.core.limits import SinkLimits
-from dynamodb_outbox.core.relay.commands import Entry, Publish, Settings
-from dynamodb_outbox.core.relay.outcome import Answered, Fault, Outcome, RequestFailed
+from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, OnPoison, Publish, Settings
+from dynamodb_outbox.core.relay.health import Health
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Outcome, Presence, RequestFailed, Verified
 from dynamodb_outbox.core.relay.states import TRANSITIONS, Cause, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RESULTS: Sequence[Fault | None] = (None, None, None, TRANSIENT, UNKNOWN, CONTENT, TARGET)
+RESULTS: Sequence[Fault | None] = (None, None, None, TRANSIENT, UNKNOWN, THROTTLED, CONTENT, TARGET)
+FOUND_OR_NOT = (OK, OK, UNSURE, MISSING)
+POISON: Sequence[OnPoison] = ("park", "park_key", "block")
 
 keys = st.sampled_from("abcd")
 local_faults = st.sampled_from((None, None, None, None, CONTENT))
-records = st.lists(
-    st.tuples(keys, st.lists(st.tuples(st.integers(1, 120), local_faults), min_size=1, max_size=3)),
-    min_size=1,
-    max_size=12,
-)
+events = st.tuples(st.integers(1, 120), local_faults, st.integers(NOWHERE, 2), st.sampled_from((False, False, True)))
+records = st.lists(st.tuples(keys, st.lists(events, min_size=1, max_size=3)), min_size=1, max_size=12)
+limits = st.builds(SinkLimits, entries=st.integers(1, 5), request_bytes=st.integers(60, 300), entry_bytes=st.just(120))
 figures = st.builds(
     Settings,
-    limits=st.builds(
-        SinkLimits, entries=st.integers(1, 5), request_bytes=st.integers(60, 300), entry_bytes=st.just(120)
-    ),
-    ordered=st.booleans(),
+    on_poison=st.sampled_from(POISON),
     max_in_flight=st.integers(1, 4),
     max_table_calls=st.integers(1, 2),
     settle_batch=st.integers(1, 3),
+    read_batch=st.integers(1, 3),
     park_limit=st.integers(1, 4),
+    verified_ms=st.sampled_from((300, 60_000)),
+    breaker_failures=st.sampled_from((None, 1, 3)),
+    breaker_base_ms=st.just(200),
+    rate_limit=st.sampled_from((None, None, 2, 40)),
+)
+healths = st.dictionaries(
+    st.integers(0, 2),
+    st.sampled_from(
+        (
+            Health(),
+            Health(presence=Presence.MISSING),
+            Health(presence=Presence.UNSURE, verified_until_ms=400, at_once=1),
+            replace(FOUND, failures=2, openings=3, open_until_ms=500),
+        )
+    ),
 )
 
+Drawn = list[tuple[str, list[tuple[int, "Fault | None", int, bool]]]]
+HITS: Counter[tuple[State, Cause]] = Counter()
+"""Of the rule-based machine, in all of its runs."""
 
-def entries_of(drawn: Sequence[tuple[str, Sequence[tuple[int, Fault | None]]]]) -> list[Entry]:
+
+def entries_of(drawn: Drawn, destinations: int) -> list[Entry]:
     """Lay out the events of numbered records."""
-    return [Entry(number, key, size, fault) for number, (key, events) in enumerate(drawn) for size, fault in events]
+    return [
+        Entry(number, key, size, CONTENT if place == NOWHERE else fault, _place(place, destinations), accepted)
+        if not (accepted and place == NOWHERE)
+        else Entry(number, key, size, CONTENT, NOWHERE)
+        for number, (key, ones) in enumerate(drawn)
+        for size, fault, place, accepted in ones
+    ]
+
+
+def _place(place: int, destinations: int) -> int:
+    return place if place == NOWHERE else place % destinations
 
 
 class RelayModel(RuleBasedStateMachine):
@@ -54,15 +100,56 @@ class RelayModel(RuleBasedStateMachine):
 
     simulation: Simulation
 
-    @initialize(drawn=records, figures=figures, publish_ms=st.integers(0, 3000), extra_ms=st.integers(0, 500))
+    @initialize(
+        drawn=records,
+        figures=figures,
+        ordered=st.booleans(),
+        limits=st.lists(limits, min_size=1, max_size=3),
+        health=healths,
+        parked_keys=st.sets(keys, max_size=2),
+        idle=st.sets(st.integers(0, 11), max_size=2),
+        publish_ms=st.integers(0, 3000),
+        extra_ms=st.integers(0, 500),
+    )
     def start(
-        self, drawn: list[tuple[str, list[tuple[int, Fault | None]]]], figures: Settings, publish_ms: int, extra_ms: int
+        self,
+        *,
+        drawn: Drawn,
+        figures: Settings,
+        ordered: bool,
+        limits: list[SinkLimits],
+        health: dict[int, Health],
+        parked_keys: set[str],
+        idle: set[int],
+        publish_ms: int,
+        extra_ms: int,
     ) -> None:
         """Begin an invocation."""
         self.simulation = Simulation(
-            entries_of(drawn), figures, publish_until_ms=publish_ms, table_until_ms=publish_ms + extra_ms
+            entries_of(drawn, len(limits)),
+            replace(figures, ordered=ordered or figures.on_poison == "park_key"),
+            limits,
+            health=health,
+            parked_keys=parked_keys if figures.on_poison == "park_key" else (),
+            idle=idle,
+            publish_until_ms=publish_ms,
+            table_until_ms=publish_ms + extra_ms,
+            hits=HITS,
         )
         self.simulation.start()
+
+    @precondition(lambda self: self.simulation.verifies)
+    @rule(data=st.data(), found=st.sampled_from(FOUND_OR_NOT))
+    def find(self, data: st.DataObject, found: Verified) -> None:
+        """Say what is known of a destination."""
+        self.simulation.finish_verify(data.draw(st.sampled_from(self.simulation.verifies)), found)
+
+    @precondition(lambda self: self.simulation.reads)
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        """Say which keys are parked; some of them cannot be read."""
+        read = data.draw(st.sampled_from(self.simulation.reads))
+        self.simulation.finish_read(read, data.draw(st.sets(st.sampled_from(read.keys))))
 
     @precondition(lambda self: self.simulation.publishes)
     @rule(data=st.data(), u=st.floats(0, 1, exclude_max=True))
@@ -78,7 +165,7 @@ class RelayModel(RuleBasedStateMachine):
     @precondition(lambda self: self.simulation.publishes)
     @rule(
         data=st.data(),
-        fault=st.sampled_from((TRANSIENT, UNKNOWN, CONTENT, CONTENT, TARGET)),
+        fault=st.sampled_from((TRANSIENT, UNKNOWN, THROTTLED, CONTENT, CONTENT, TARGET)),
         u=st.floats(0, 1, exclude_max=True),
     )
     def fail_request(self, data: st.DataObject, fault: Fault, u: float) -> None:
@@ -119,7 +206,8 @@ class RelayModel(RuleBasedStateMachine):
     def waits_for_something(self) -> None:
         """Whoever is not done has something under way, or a time to wake at."""
         s = self.simulation
-        assert s.done or s.publishes or s.parks or s.settles or s.wake_ms is not None
+        under_way = [*s.publishes, *s.verifies, *s.reads, *s.parks, *s.settles]
+        assert s.done or under_way or s.wake_ms is not None
 
     def teardown(self) -> None:
         """Let the invocation come to its end."""
@@ -133,16 +221,45 @@ def check_end(simulation: Simulation) -> None:
     for number, entry in enumerate(simulation.entries):
         forgotten = done.lowest is None or entry.record < done.lowest
         assert not forgotten or simulation.is_done(number), "lost"
-    assert simulation.parked <= simulation.poison
-    assert not {State.INFLIGHT, State.PARKING} & set(simulation.machine.tally())
+    assert simulation.parked <= simulation.poison or simulation.settings.on_poison == "park_key"
+    assert simulation.settings.on_poison != "block" or not simulation.parked
+    assert not {State.INFLIGHT, State.PARKING} & set(simulation.machine.progress.tally())
     assert not any(simulation.settled[simulation.entries[number].record] for number in simulation.parked)
-    pending = {entry.record for number, entry in enumerate(simulation.entries) if number not in simulation.accepted}
-    accepted = {entry.record for entry in simulation.entries} - pending
+    taken = {*simulation.accepted, *simulation.remembered_in_turn()}
+    pending = {entry.record for number, entry in enumerate(simulation.entries) if number not in taken}
+    accepted = {entry.record for entry in simulation.entries} - pending - simulation.idle
     assert len(accepted) == sum(simulation.settled.values()) + simulation.machine.unsettled
+    most = -(-len(accepted) // simulation.settings.settle_batch) + 1
+    assert simulation.settle_calls <= most or simulation.retried, "more calls to settle than needed"
+    check_order(simulation)
+
+
+def check_order(simulation: Simulation) -> None:
+    """Of each key, first acceptances are in the order of the stream, and nothing follows what is not done."""
+    last: dict[object, int] = {}
+    for number in simulation.accepted:
+        key = simulation.key(number)
+        assert last.get(key, -1) < number, "reordered"
+        last[key] = number
+    for key, number in last.items():
+        before = (other for other in range(number) if simulation.key(other) == key)
+        assert all(simulation.is_done(other) for other in before), "overtaken"
 
 
 TestRelayModel = RelayModel.TestCase
-TestRelayModel.settings = hypothesis_settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestRelayModel.settings = hypothesis_settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_every_cell_of_the_table_is_hit() -> None:
+    """By the same machine with examples that are the same each time; the report says how often each was."""
+    HITS.clear()
+    same = hypothesis_settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True, database=None)
+    run_state_machine_as_test(RelayModel, settings=same)  # type: ignore[no-untyped-call]  # of Hypothesis
+    print()  # noqa: T201 -- the report
+    for (before, cause), after in sorted(TRANSITIONS.items()):
+        move = f"{before.name} --{cause.name.lower()}--> {after.name}"
+        print(f"{HITS[before, cause]:8} {move}")  # noqa: T201
+    assert set(HITS) == set(TRANSITIONS)
 
 
 def random_outcome(rng: random.Random, publish: Publish) -> Outcome:
@@ -164,9 +281,8 @@ def run_at_random(seed: int, hits: Counter[tuple[State, Cause]]) -> Simulation:
         for record in range(rng.randint(1, 40))
         for _ in range(rng.choice((1, 1, 1, 3)))
     ]
-    simulation = Simulation(
-        entries, Settings(SinkLimits(5, 300, 100), ordered=rng.random() < 0.8), publish_until_ms=4000, hits=hits
-    )
+    settings = Settings(ordered=rng.random() < 0.8)
+    simulation = Simulation(entries, settings, [SinkLimits(5, 300, 100)], publish_until_ms=4000, hits=hits)
     simulation.start()
     while simulation.done is None:
         simulation.u = rng.random()
@@ -185,21 +301,19 @@ def run_at_random(seed: int, hits: Counter[tuple[State, Cause]]) -> Simulation:
     return simulation
 
 
-def test_every_transition_of_the_table_is_taken() -> None:
-    """The table holds no move that cannot happen: three hundred seeded invocations make each of them."""
+def test_hundreds_of_seeded_invocations_keep_what_always_holds() -> None:
+    """Longer ones than the rules make, with faults as they come."""
     hits: Counter[tuple[State, Cause]] = Counter()
     for seed in range(300):
         check_end(run_at_random(seed, hits))
-    # A fault of the target that was found without asking the bus freezes the head where it stands.
-    Simulation([Entry(0, "a", 1, TARGET)], Settings(SinkLimits(5, 300, 100)), hits=hits).start()
-    assert set(hits) == set(TRANSITIONS)
+    assert len(hits) >= len(TRANSITIONS) - 2
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_without_faults_everything_is_accepted_and_settled_once(ordered: bool) -> None:
     """A batch that meets no fault is published once, in the stream's order within each key, and settled."""
     entries = [Entry(record, "abc"[record % 3], 10) for record in range(200)]
-    simulation = Simulation(entries, Settings(SinkLimits(10, 1000, 100), ordered=ordered))
+    simulation = Simulation(entries, Settings(ordered=ordered))
     simulation.start()
     assert simulation.drain().lowest is None
     assert set(simulation.sent.values()) == {1}
@@ -228,15 +342,15 @@ def test_poison_never_stops_a_stream(
         for poison, known in events
     ]
     poison = [is_poison for events in drawn for is_poison, _ in events]
-    figures = Settings(SinkLimits(3, 100, 100), ordered=ordered, park_limit=limit)
+    figures = Settings(ordered=ordered, park_limit=limit)
     stored: dict[int, set[int]] = {}
     accepted: set[int] = set()
-    recent: tuple[int, ...] = ()
+    recent: tuple[tuple[int, int], ...] = ()
     begin: int | None = 0
     while begin is not None:
         first = next(n for n, entry in enumerate(entries) if entry.record >= begin)
-        rest = [replace(entry, record=entry.record - begin) for entry in entries[first:]]
-        simulation = Simulation(rest, figures, recent_parks=recent if warm else ())
+        rest = [entry._replace(record=entry.record - begin) for entry in entries[first:]]
+        simulation = Simulation(rest, figures, [SinkLimits(3, 100, 100)], recent_parks=recent if warm else ())
         simulation.start()
         while simulation.done is None:
             if simulation.parks:
@@ -252,7 +366,7 @@ def test_poison_never_stops_a_stream(
             else:
                 simulation.finish_settle(simulation.settles[0])
         accepted |= {first + number for number in simulation.accepted}
-        recent = tuple(at - 60_000 for at in simulation.machine.recent_parks)
+        recent = tuple((place, at - 60_000) for place, at in simulation.machine.carried.parks)
         lowest = simulation.done.lowest
         assert lowest != 0, "no progress in a window"
         begin = None if lowest is None else begin + lowest

@@ -231,9 +231,17 @@ def test_two_destinations_share_a_table() -> None:
 def test_a_bus_that_is_gone_loses_events_of_whoever_does_not_look_for_it() -> None:
     """EventBridge answers 200 then. The fault is off unless it is asked for: no answer tells of it."""
     assert "target_vanishes" not in simulate(relay_handler, seeds=range(5)).faults
-    report = simulate(relay_handler, seeds=range(50), faults=["target_vanishes"], shrink_runs=0)
+    report = simulate(made(HandWritten), seeds=range(50), faults=["target_vanishes"], shrink_runs=0)
     assert [failure.invariant for failure in report.failures] == ["nothing_is_lost"]
     assert set(report.faults) == {"target_vanishes"}
+
+
+def test_a_bus_that_is_gone_loses_nothing_that_was_sent_later_than_a_minute_of_who_does() -> None:
+    """What the bus took with it before that is told of, and nothing besides is lost."""
+    report = simulate(relay_handler, seeds=range(60), faults=["target_vanishes"], shrink_runs=0)
+    report.check()
+    assert report.recoveries["target_vanishes", "lost unnoticed"] > 0
+    assert report.recoveries["target_vanishes", "delivered again"] > 0
 
 
 def test_a_failure_says_how_to_see_it_again() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ATTRIBUTE_NAME_BYTES",
+    "BATCH_GET_KEYS",
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
     "CONTAINER_BYTES",
@@ -90,6 +91,7 @@ NUMBER_SMALLEST_EXPONENT = -130  # [DDG] 1E-130 is the smallest positive one
 TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
+BATCH_GET_KEYS = 100  # [BC] BatchGetItem
 STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making

@@ -4,59 +4,67 @@ The shell decodes the records of one invocation, hands their events to a `Machin
 is told; each command that starts something is answered by one fact. The machine owns the order of things and nothing
 else: it has no clock, does no input or output, and draws no random number (`u`, from 0 to 1, comes with each fact).
 
+Its parts know their own matter and nothing of each other: the gate, which event of a key is next; a destination, what
+it may be sent now; parking, which record is stored as parked and how many may be; settling, which calls are worth
+making; progress, where each event is. The machine lets events go from one to the other.
+
 What always holds, whatever the facts and in whatever order they come:
 
- 1. Only the head of a key's queue is sent or parked; one event of a key is under way at a time, and the next follows
-    when it is accepted or parked. With `ordered=False` each event is a key of its own. A park names all events of its
-    record that are known to be refused; those behind the head pass without a call when their turn comes.
- 2. An entry is accepted only by a result for it. A list of results of the wrong length accepts nothing.
+ 1. Only the head of a key's queue is sent or parked; one event of a key is under way at a time, whatever its
+    destination, and the next follows when it is accepted or parked. With `ordered=False` each event is a key of its
+    own. A park names all events of its record that are known to be refused; those behind the head pass without a call
+    when their turn comes.
+ 2. An entry is accepted only by a result for it, or by the memory of one. A list of results of the wrong length accepts
+    nothing.
  3. Only a content error of a single entry parks; a refused request of several is tried again in smaller ones first.
- 4. After a target error nothing more is published or parked; what is under way is waited for.
- 5. No Publish at or after `publish_until_ms`, no Park or Settle at or after `table_until_ms`.
- 6. A record is settled when all its events are accepted, never before, and never when one of them is parked.
- 7. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
- 8. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
- 9. At most `park_limit` records are newly parked within the window, the lowest waiting record first; one whose park
-    lost its answer counts as parked, one whose park was turned away does not.
-
-Poison never stops a stream for good. What counts against the park limit is a record that becomes parked: not a second
-event of it, and not a record that turns out to be parked already or whose park is turned away (the table is throttled,
-say): its unit is given back. A park whose answer was lost keeps its unit, for it may be stored. The last unit is kept
-for the lowest record that is not done, because that one holds the checkpoint; whatever the later records use up, it has
-its turn in each window. A record that finds no unit left waits for what is under way, and is held only at the end. So
-each window moves the checkpoint beyond one poisoned record at least, also when every invocation is a new process.
-
-A record of several events of which one cannot pass: that one is parked (the record is stored as parked and names it),
-the others of the record are published, in order, and so is what follows of the key. The parked record is the only
-place where the refused event exists from then on, so the record is never settled by this machine.
+    With `on_poison="block"` nothing parks; with "park_key" nothing of a parked key is published.
+ 4. After a target error nothing more is published to that destination and nothing of it parked; what is under way is
+    waited for. Other destinations go on, but for the keys that it holds.
+ 5. No request to a destination starts unless it was asked for within `verified_ms` before, and not found missing.
+    Publishing waits for that answer: it costs a round trip a minute, and what is published meanwhile might be lost.
+ 6. No Publish, Verify or ReadKeys at or after `publish_until_ms`, no Park or Settle at or after `table_until_ms`.
+ 7. A record is settled when all its events are accepted, never before, and never when one of them is parked.
+ 8. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
+ 9. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
+10. Of `max_in_flight` requests one is left for each other destination that has events and no request under way; they
+    take turns. So one that answers slowly, or not at all, slows down nobody but its own keys.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.commands import (
+    NOWHERE,
     Command,
     Done,
     Entry,
     Fact,
-    Park,
+    KeysRead,
     ParkDone,
     Publish,
     PublishDone,
     Settings,
-    Settle,
     SettleDone,
+    Verify,
+    VerifyDone,
     WaitUntil,
 )
+from dynamodb_outbox.core.relay.destination import Destination
+from dynamodb_outbox.core.relay.gate import Gate
+from dynamodb_outbox.core.relay.health import NEW, NOTHING, Carried
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
-from dynamodb_outbox.core.relay.states import DONE, TRANSITIONS, Cause, State
+from dynamodb_outbox.core.relay.parking import KEY_PARKED, Parking
+from dynamodb_outbox.core.relay.progress import Progress
+from dynamodb_outbox.core.relay.settling import Settling
+from dynamodb_outbox.core.relay.states import Cause
 from dynamodb_outbox.core.timing import full_jitter_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Sequence
+
+    from dynamodb_outbox.core.limits import SinkLimits
+    from dynamodb_outbox.core.relay.outcome import Outcome
 
 __all__ = ["Machine"]
 
@@ -64,49 +72,54 @@ __all__ = ["Machine"]
 class Machine:
     """One invocation of the relay over `entries`, which are in the order of the stream.
 
-    `recent_parks` are the times of parks of earlier invocations, on the same clock; the attribute of that name is what
-    to hand to the next one. `unsettled` counts the records whose events were all accepted and for which there was no
-    time, or no attempt left, to settle them.
+    `limits` are those of the destinations, in their order. `carried` comes from the invocation before, on the same
+    clock; the attribute of that name is what to hand to the next one. Of the records `idle` nothing is written when
+    they are accepted. `progress` has the state of each event, `destinations` what is known of each.
     """
 
     def __init__(
         self,
         entries: Sequence[Entry],
+        limits: Sequence[SinkLimits],
         settings: Settings,
         *,
         publish_until_ms: int,
         table_until_ms: int,
-        recent_parks: Sequence[int] = (),
+        carried: Carried = NOTHING,
+        idle: Collection[int] = frozenset(),
     ) -> None:
-        self.recent_parks = tuple(recent_parks)
-        self.unsettled = 0
+        known = {**dict.fromkeys(range(len(limits)), NEW), **dict(enumerate(carried.health[: len(limits)]))}
+        self.progress = Progress(entries)
+        self.destinations = tuple(
+            Destination(entries, limit, settings, known[number]) for number, limit in enumerate(limits)
+        )
         self._entries = entries
         self._settings = settings
         self._publish_until = publish_until_ms
         self._table_until = table_until_ms
-        self._state = [State.QUEUED] * len(entries)
-        self._attempts = [0] * len(entries)
-        self._largest: dict[int, int] = {}  # entry -> entries that a request may have when this one is in it
-        self._faults: dict[int, Fault] = {}
-        self._queues: dict[str | int, deque[int]] = {}
-        self._ready: deque[int] = deque()
-        self._later: list[tuple[int, int]] = []  # (due, entry)
-        self._sent: dict[int, tuple[int, ...]] = {}
+        self._last_call: int | None = (publish_until_ms + table_until_ms) // 2  # when what waits is settled anyway
+        self._gate = Gate(entries, settings)
+        self._parking = Parking(entries, self.progress, settings, carried.parks)
+        self._settling = Settling(entries, settings, table_until_ms, idle)
+        self._attempts: dict[int, int] = {}
+        self._sent: dict[int, tuple[int, tuple[int, ...]]] = {}  # batch -> (destination, entries)
         self._batches = 0
-        self._halted = False
-        self._to_park: list[tuple[bool, int]] = []  # (whether it needs a unit of the park limit, entry)
-        self._refused: dict[int, list[int]] = {}  # record -> entries that cannot pass
-        self._parking: dict[int, frozenset[int]] = {}  # record -> entries that the park under way names
-        self._stored: set[int] = set()  # entries that are parked, some of them before their turn
-        self._charged: dict[int, int | None] = {}  # record -> when it took its unit, None when that is decided
-        self._first_open = 0  # every entry before this one is done
+        self._verifying = 0
         self._table_calls = 0
-        self._open: dict[int, int] = {}  # record -> events not accepted yet
-        self._to_settle: deque[int] = deque()
-        self._settle_later: list[tuple[int, int]] = []  # (due, record)
-        self._settle_attempts: dict[int, int] = {}
-        self._over = False
+        self._turn = 0
         self._started = False
+        self._closing = False  # what is accepted has been settled to the last record: nothing more is published
+        self._over = False
+
+    @property
+    def carried(self) -> Carried:
+        """What to hand to the next invocation."""
+        return Carried(tuple(one.health for one in self.destinations), self._parking.recent)
+
+    @property
+    def unsettled(self) -> int:
+        """How many records were accepted, and there was no time, or no attempt left, to settle them."""
+        return self._settling.unsettled
 
     def step(self, fact: Fact, now_ms: int, u: float) -> list[Command]:
         """Take in what happened and say what to do about it, in order.
@@ -120,280 +133,258 @@ class Machine:
         self._take_in(fact, now_ms, u)
         self._wake(now_ms)
         commands: list[Command] = []
-        self._parks(commands, now_ms)
+        self._table_work(commands, now_ms)
         self._publishes(commands, now_ms)
         self._settles(commands, now_ms)
-        due = self._next_due()
+        due = self._next_due(now_ms)
         if due is not None:
             commands.append(WaitUntil(due))
-        elif not self._sent and not self._table_calls:
-            self._freeze_parks()
+        elif not self._sent and not self._table_calls and not self._verifying:
+            self._parking.freeze()
             self._over = True
-            commands.append(Done(self._lowest()))
+            commands.append(Done(self.progress.lowest()))
         return commands
-
-    def tally(self) -> Mapping[State, int]:
-        """Count the events by state."""
-        return Counter(self._state)
-
-    def faults(self, *, accepted: bool) -> Mapping[Fault, int]:
-        """Count the events that met a fault and were, or were not, accepted after it; by their last fault."""
-        return Counter(
-            fault for number, fault in self._faults.items() if (self._state[number] is State.ACCEPTED) is accepted
-        )
 
     # --- facts ---
 
     def _start(self) -> None:
         self._started = True
-        for number, entry in enumerate(self._entries):
-            key: str | int = entry.key if self._settings.ordered else number
-            queue = self._queues.get(key)
-            if queue is None:
-                self._queues[key] = deque((number,))
-            else:
-                queue.append(number)
-            self._open[entry.record] = self._open.get(entry.record, 0) + 1
-            if entry.fault is not None and entry.fault.kind is Kind.CONTENT:
-                self._refused.setdefault(entry.record, []).append(number)
-        for queue in self._queues.values():
-            self._head(queue[0])
+        for entry in self._entries:
+            if entry.destination != NOWHERE:
+                self.destinations[entry.destination].left += 1
+        for number in self._gate.begin():
+            self._come_up(number)
 
     def _take_in(self, fact: Fact, now_ms: int, u: float) -> None:
         if isinstance(fact, PublishDone):
             self._published(fact, now_ms, u)
+        elif isinstance(fact, VerifyDone):
+            self._verifying -= 1
+            self.destinations[fact.destination].found(fact.verified)
         elif isinstance(fact, ParkDone):
             self._table_calls -= 1
             self._parked(fact)
+        elif isinstance(fact, KeysRead):
+            self._table_calls -= 1
+            for number in self._gate.read(fact, now_ms, u, self._publish_until):
+                self._come_up(number)
         elif isinstance(fact, SettleDone):
             self._table_calls -= 1
-            self._settle_again(fact.again, now_ms, u)
+            self._settling.again(fact.again, now_ms, u)
 
     def _published(self, fact: PublishDone, now_ms: int, u: float) -> None:
-        numbers = self._sent.pop(fact.batch)
-        outcome = fact.outcome
-        if isinstance(outcome, RequestFailed):
-            if outcome.fault.kind is Kind.CONTENT and len(numbers) > 1:
-                self._narrow(numbers)
-                return
-            results: Sequence[Fault | None] = (outcome.fault,) * len(numbers)
-        elif len(outcome.results) != len(numbers):
-            said = f"{len(outcome.results)} results for {len(numbers)} entries"
-            results = (Fault(Kind.UNKNOWN, "WrongResultCount", said),) * len(numbers)
-        else:
-            results = outcome.results
+        place, numbers = self._sent.pop(fact.batch)
+        destination = self.destinations[place]
+        results, failed = _read(fact.outcome, len(numbers))
+        destination.ended(results, now_ms, u, failed=failed)
+        if len(numbers) > 1 and _is_refused(fact.outcome):
+            for number in numbers:
+                self.progress.move(number, Cause.NARROWED)
+            destination.narrow(numbers)
+            return
         for number, fault in zip(numbers, results, strict=True):
             if fault is None:
-                self._accept(number)
+                self.progress.move(number, Cause.ACCEPTED)
+                self._is_done(number)
+                self._settling.accepted(self._entries[number].record)
+                self._next_of_key(number)
             else:
                 self._fail(number, fault, now_ms, u)
 
-    def _accept(self, number: int) -> None:
-        self._move(number, Cause.ACCEPTED)
-        record = self._entries[number].record
-        left = self._open[record] - 1
-        self._open[record] = left
-        if not left:
-            self._to_settle.append(record)
-        self._next_of_key(number)
-
     def _fail(self, number: int, fault: Fault, now_ms: int, u: float) -> None:
-        self._faults[number] = fault
+        self.progress.faults[number] = fault
         if fault.kind is Kind.CONTENT:
             self._refuse(number)
         elif fault.kind is Kind.TARGET:
-            self._halted = True
-            self._move(number, Cause.FROZEN)
+            self.destinations[self._entries[number].destination].halt()
+            self.progress.move(number, Cause.FROZEN)
         else:
-            self._move(number, Cause.RETRIED)
-            due = now_ms + self._pause(self._attempts[number], u)
-            self._attempts[number] += 1
-            if due < self._publish_until:
-                heappush(self._later, (due, number))
-
-    def _narrow(self, numbers: tuple[int, ...]) -> None:
-        for number in reversed(numbers):
-            self._move(number, Cause.NARROWED)
-            self._largest[number] = len(numbers) // 2
-            self._ready.appendleft(number)
+            self.progress.move(number, Cause.RETRIED)
+            attempts = self._attempts.get(number, 0)
+            self._attempts[number] = attempts + 1
+            settings = self._settings
+            due_ms = now_ms + full_jitter_ms(settings.backoff_base_ms, settings.backoff_cap_ms, attempts, u)
+            if due_ms < self._publish_until:
+                self.destinations[self._entries[number].destination].add_later(number, due_ms)
 
     def _refuse(self, number: int) -> None:
-        self._move(number, Cause.REFUSED)
-        record = self._entries[number].record
-        if self._entries[number].fault is None:
-            self._refused.setdefault(record, []).append(number)
-        if record not in self._parking:  # else the end of that park sees to it
-            self._wants_park(number)
+        if self._settings.on_poison == "block":
+            self.progress.move(number, Cause.FROZEN)
+        else:
+            self.progress.move(number, Cause.REFUSED)
+            self._parking.refuse(number)
 
     def _parked(self, fact: ParkDone) -> None:
-        record = self._entries[fact.entry].record
-        named = self._parking.pop(record)
-        if fact.parked:
-            self._stored |= named
-        self._decide_charge(record, fact)
-        for number in tuple(self._refused[record]):
-            if self._state[number] is not State.PARKING:
-                continue
-            if number not in named:
-                self._wants_park(number)
-            elif fact.parked:
-                self._move(number, Cause.PARKED)
-                self._next_of_key(number)
-            else:
-                self._move(number, Cause.FROZEN)
+        if fact.parked and fact.key_parked:
+            self._gate.parked.add(self._entries[fact.entry].key)
+        for number in self._parking.ended(fact):
+            self._is_done(number)
+            self._next_of_key(number)
 
-    def _wants_park(self, number: int) -> None:
-        heappush(self._to_park, (self._entries[number].record not in self._charged, number))
+    def _is_done(self, number: int) -> None:
+        place = self._entries[number].destination
+        if place != NOWHERE:
+            self.destinations[place].left -= 1
 
     # --- the queue of a key ---
 
     def _next_of_key(self, number: int) -> None:
-        queue = self._queues[self._entries[number].key if self._settings.ordered else number]
-        queue.popleft()
-        while queue and self._head(queue[0]):
-            queue.popleft()
+        following = self._gate.after(number)
+        if following is not None:
+            self._come_up(following)
 
-    def _head(self, number: int) -> bool:
-        """Bring an entry to the head of its key; return whether it is done already."""
-        self._move(number, Cause.HEADS)
-        fault = self._entries[number].fault
+    def _come_up(self, number: int) -> None:
+        """Let an entry be the head of its key; and those behind it, as long as nothing is to be done for them."""
+        head: int | None = number
+        while head is not None and self._passes(head):
+            self._is_done(head)
+            head = self._gate.after(head)
+
+    def _passes(self, number: int) -> bool:
+        """Let an entry be the head of its key; return whether it is done already."""
+        entry, move = self._entries[number], self.progress.move
+        move(number, Cause.HEADS)
+        if entry.accepted:
+            move(number, Cause.REMEMBERED)
+            self._settling.accepted(entry.record)
+            return True
+        fault = KEY_PARKED if self._gate.parked and entry.key in self._gate.parked else entry.fault
+        if fault is not None:
+            self.progress.faults[number] = fault
+        if number in self._parking.stored:  # with another entry of its record
+            move(number, Cause.REFUSED)
+            move(number, Cause.PARKED)
+            return True
         if fault is None:
-            self._ready.append(number)
+            self.destinations[entry.destination].add(number)
             return False
-        self._faults[number] = fault
-        if fault.kind is not Kind.CONTENT:
-            self._halted = True
-            self._move(number, Cause.FROZEN)
-        else:
-            if number in self._stored:  # with another entry of its record
-                self._move(number, Cause.REFUSED)
-                self._move(number, Cause.PARKED)
-                return True
+        if fault.kind is Kind.CONTENT:
             self._refuse(number)
+        else:
+            if entry.destination != NOWHERE:
+                self.destinations[entry.destination].halt()
+            move(number, Cause.FROZEN)
         return False
-
-    def _move(self, number: int, cause: Cause) -> None:
-        self._state[number] = TRANSITIONS[self._state[number], cause]
 
     # --- commands ---
 
     def _wake(self, now_ms: int) -> None:
-        while self._later and self._later[0][0] <= now_ms:
-            number = heappop(self._later)[1]
-            self._move(number, Cause.DUE)
-            self._ready.append(number)
-        while self._settle_later and self._settle_later[0][0] <= now_ms:
-            self._to_settle.append(heappop(self._settle_later)[1])
+        for destination in self.destinations:
+            for number in destination.wake(now_ms):
+                self.progress.move(number, Cause.DUE)
+        self._gate.wake(now_ms)
+        self._settling.wake(now_ms)
 
-    def _parks(self, commands: list[Command], now_ms: int) -> None:
-        if self._halted or now_ms >= self._table_until:
-            self._freeze_parks()
-        while self._to_park and self._table_calls < self._settings.max_table_calls:
-            number = self._to_park[0][1]
-            record = self._entries[number].record
-            if self._state[number] is State.PARKING and record not in self._parking:
-                if not self._charge(record, now_ms):
-                    return  # what is under way may give a unit back, or make this one the lowest
-                refused = tuple(sorted(self._refused[record]))
-                self._parking[record] = frozenset(refused)
-                self._table_calls += 1
-                commands.append(Park(number, record, refused, self._faults[number]))
-            heappop(self._to_park)  # a park of its record names it, or has ended
+    def _table_work(self, commands: list[Command], now_ms: int) -> None:
+        """Read keys, and park."""
+        if now_ms >= self._publish_until:
+            self._gate.stop()
+        if now_ms >= self._table_until:
+            self._parking.freeze()
+        for place, destination in enumerate(self.destinations):
+            if destination.halted:
+                self._parking.freeze(place)
+        reads = self._gate.reads(self._free_calls())
+        self._table_calls += len(reads)
+        parks = self._parking.calls(now_ms, self._free_calls(), lambda place: self._may_park(place, now_ms))
+        self._table_calls += len(parks)
+        commands += reads
+        commands += parks
 
-    def _freeze_parks(self) -> None:
-        for _, number in self._to_park:
-            if self._state[number] is State.PARKING and self._entries[number].record not in self._parking:
-                self._move(number, Cause.FROZEN)
-        self._to_park.clear()
+    def _free_calls(self) -> int:
+        return self._settings.max_table_calls - self._table_calls
 
-    def _charge(self, record: int, now_ms: int) -> bool:
-        """Take a unit of the park limit for a record that has none yet; return whether it may be parked."""
-        if record in self._charged:
+    def _may_park(self, place: int, now_ms: int) -> bool:
+        if place == NOWHERE:
             return True
-        since = now_ms - self._settings.park_window_ms
-        self.recent_parks = tuple(at for at in self.recent_parks if at > since)
-        left = self._settings.park_limit - len(self.recent_parks)
-        if left < 1 or (left == 1 and record != self._lowest()):
-            return False
-        self._charged[record] = now_ms
-        self.recent_parks += (now_ms,)
-        return True
-
-    def _decide_charge(self, record: int, fact: ParkDone) -> None:
-        """Keep or return the unit of a record: the first park that is not turned away decides; a lost answer keeps it.
-
-        One that is turned away parked nothing: another park of the record takes a unit anew.
-        """
-        at = self._charged[record]
-        if at is None:
-            return
-        if fact.parked or fact.lost:
-            self._charged[record] = None
-        else:
-            del self._charged[record]
-        if not (fact.new if fact.parked else fact.lost) and at in self.recent_parks:
-            first = self.recent_parks.index(at)
-            self.recent_parks = self.recent_parks[:first] + self.recent_parks[first + 1 :]
+        destination = self.destinations[place]
+        return not destination.halted and destination.health.is_verified(now_ms)
 
     def _publishes(self, commands: list[Command], now_ms: int) -> None:
-        if self._halted or now_ms >= self._publish_until:
+        """Ask for destinations, and publish, by turns."""
+        if now_ms >= self._publish_until or self._closing:
             return
-        while self._ready and len(self._sent) < self._settings.max_in_flight:
-            numbers = self._batch()
+        while (free := self._settings.max_in_flight - len(self._sent) - self._verifying) > 0:
+            place = self._next_in_turn(now_ms, free)
+            if place is None:
+                return
+            destination = self.destinations[place]
+            if not destination.health.is_verified(now_ms):
+                destination.ask(now_ms)
+                self._verifying += 1
+                commands.append(Verify(place))
+                continue
+            numbers = destination.take(now_ms)
             for number in numbers:
-                self._move(number, Cause.SENT)
+                self.progress.move(number, Cause.SENT)
             batch = self._batches
             self._batches += 1
-            self._sent[batch] = numbers
-            commands.append(Publish(batch, numbers))
+            self._sent[batch] = (place, numbers)
+            commands.append(Publish(batch, numbers, place))
 
-    def _batch(self) -> tuple[int, ...]:
-        """Take from the front of what is ready as much as one request holds, and at least one."""
-        limits = self._settings.limits
-        most, size = limits.entries, 0
-        chosen: list[int] = []
-        while self._ready:
-            number = self._ready[0]
-            most = min(most, self._largest.get(number, most))
-            size += self._entries[number].size
-            if chosen and (len(chosen) >= most or size > limits.request_bytes):
-                break
-            chosen.append(self._ready.popleft())
-        return tuple(chosen)
+    def _next_in_turn(self, now_ms: int, free: int) -> int | None:
+        """Return the destination that takes one of the `free` requests, if any does."""
+        count = len(self.destinations)
+        for step in range(count):
+            place = (self._turn + step) % count
+            one = self.destinations[place]
+            wants = one.wants_verify(now_ms, parks_wait=self._parking.waits_for(place)) or one.can_be_sent(now_ms)
+            if wants and (not one.under_way or free > self._left_for_others(one, now_ms)):
+                self._turn = place + 1
+                return place
+        return None
+
+    def _left_for_others(self, one: Destination, now_ms: int) -> int:
+        """Count the destinations besides that have events, and no request under way."""
+        return sum(
+            other.left > 0 and not other.under_way and not other.is_held(now_ms)
+            for other in self.destinations
+            if other is not one
+        )
 
     def _settles(self, commands: list[Command], now_ms: int) -> None:
-        if now_ms >= self._table_until:
-            self.unsettled += len(self._to_settle)
-            self._to_settle.clear()
+        if not self._settling.waits:
             return
-        size = self._settings.settle_batch
-        while self._to_settle and self._table_calls < self._settings.max_table_calls:
-            if len(self._to_settle) < size and self._sent:
-                return  # more may be accepted soon; the rest goes when nothing is being published
-            records = tuple(self._to_settle.popleft() for _ in range(min(size, len(self._to_settle))))
-            self._table_calls += 1
-            commands.append(Settle(records))
+        is_last = not self._may_publish_more(now_ms)
+        is_due = is_last or (self._last_call is not None and now_ms >= self._last_call)
+        if is_due:
+            self._last_call = None
+        calls = self._settling.calls(now_ms, self._free_calls(), all_of_them=is_due)
+        self._closing = self._closing or (is_last and bool(calls))
+        self._table_calls += len(calls)
+        commands += calls
 
-    def _settle_again(self, records: tuple[int, ...], now_ms: int, u: float) -> None:
-        for record in records:
-            attempts = self._settle_attempts.get(record, 1)
-            self._settle_attempts[record] = attempts + 1
-            due = now_ms + self._pause(attempts, u)
-            if attempts < self._settings.settle_attempts and due < self._table_until:
-                heappush(self._settle_later, (due, record))
-            else:
-                self.unsettled += 1
+    def _may_publish_more(self, now_ms: int) -> bool:
+        """Whether an event may still be accepted in this invocation."""
+        if self._sent or self._closing:
+            return bool(self._sent)
+        if now_ms >= self._publish_until:
+            return False
+        busy = self._verifying or self._parking.is_under_way or self._gate.is_reading
+        return bool(busy) or any(one.may_send_more(now_ms, self._publish_until) for one in self.destinations)
 
-    # --- time, and the end ---
+    # --- time ---
 
-    def _pause(self, attempts: int, u: float) -> int:
-        return full_jitter_ms(self._settings.backoff_base_ms, self._settings.backoff_cap_ms, attempts, u)
+    def _next_due(self, now_ms: int) -> int | None:
+        dues = [self._settling.next_due()]
+        if self._settling.waits and self._sent:
+            dues.append(self._last_call)
+        if not self._closing and now_ms < self._publish_until:
+            publishing = [one.next_due(now_ms) for one in self.destinations]
+            publishing.append(self._gate.next_due())
+            dues += [due for due in publishing if due is not None and due < self._publish_until]
+        return min((due for due in dues if due is not None), default=None)
 
-    def _next_due(self) -> int | None:
-        dues = [heap[0][0] for heap in (() if self._halted else self._later, self._settle_later) if heap]
-        return min(dues, default=None)
 
-    def _lowest(self) -> int | None:
-        while self._first_open < len(self._state) and self._state[self._first_open] in DONE:
-            self._first_open += 1
-        return self._entries[self._first_open].record if self._first_open < len(self._state) else None
+def _read(outcome: Outcome, count: int) -> tuple[Sequence[Fault | None], bool]:
+    """Return what an outcome says of each entry, and whether the request failed as a whole in a way that may pass."""
+    if isinstance(outcome, RequestFailed):
+        return (outcome.fault,) * count, outcome.fault.kind in (Kind.TRANSIENT, Kind.UNKNOWN)
+    if len(outcome.results) != count:
+        said = f"{len(outcome.results)} results for {count} entries"
+        return (Fault(Kind.UNKNOWN, "WrongResultCount", said),) * count, True
+    return outcome.results, False
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    return isinstance(outcome, RequestFailed) and outcome.fault.kind is Kind.CONTENT

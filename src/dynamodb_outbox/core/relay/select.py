@@ -54,11 +54,15 @@ _OTHER_COLUMNS = (
 
 @dataclass(frozen=True)
 class Selected:
-    """An outbox record of a stream: the sequence number as the stream spells it, the item, the table it comes from."""
+    """An outbox record of a stream: the sequence number as the stream spells it, the item, where it comes from.
+
+    `stream` is the stream's ARN and `table` the table that it names; None where the record does not say it.
+    """
 
     sequence_number: str
     image: WireItem
     table: str | None
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ class _Found:
         self.strangers = 0
         self.arn: Any = None
         self.table: str | None = None
+        self.stream: str | None = None
 
     def add(self, record: Mapping[str, Any], change: Mapping[str, Any], number: str, position: int) -> None:
         layout = self.layout
@@ -141,7 +146,8 @@ class _Found:
             if record.get("eventSourceARN") != self.arn:
                 self.arn = record.get("eventSourceARN")
                 self.table = table_of(self.arn)
-            self.chosen.append((int(number), Selected(number, image, self.table)))
+                self.stream = self.arn if isinstance(self.arn, str) else None
+            self.chosen.append((int(number), Selected(number, image, self.table, self.stream)))
 
     def pass_over(self, image: WireItem, number: str) -> None:
         """Leave out an item that is no record by this layout, unless it is certainly one by another."""

@@ -3,7 +3,7 @@
 An entry is accepted, or refused in the answer with a code; when no entry of a request is valid the whole request fails
 [EBG]. An event whose data says `"poison": true` is one that a bus can never accept, unless it takes everything. Entries
 for another bus's name are answered as accepted, and are gone: so does EventBridge with a bus that does not exist [EBG],
-also with this one while the fault `target_vanishes` lasts.
+also with this one while the fault `target_vanishes` lasts. DescribeEventBus tells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from dynamodb_outbox.core.limits import EVENT_SOURCE_LENGTH, EVENT_TIME_BYTES, EVENT_TYPE_LENGTH, EVENTBRIDGE
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
-from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected
+from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Vanished
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ POISON = "poison"
 
 EVENTS_CONFIG = Config(connect_timeout=0.8, read_timeout=1.7, retries={"mode": "standard", "total_max_attempts": 1})
 _OPERATION = "PutEvents"
+_DESCRIBE = "DescribeEventBus"
 _ENTRY_FAULTS = {"entry_throttled": "ThrottlingException", "entry_internal": "InternalFailure"}
 _NAMES = frozenset(("Detail", "DetailType", "EventBusName", "Resources", "Source", "Time", "TraceHeader"))
 
@@ -52,7 +53,14 @@ class Bus:
         """Return a client of "events" for a process."""
         return EventsClient(self, self._network, process, region=region, config=config)
 
-    def put(self, entries: Sequence[Mapping[str, Any]], invocation: int) -> dict[str, Any]:
+    def describe(self, name: str, invocation: int) -> dict[str, Any]:
+        """Say that the bus of this name is there. Raises ClientError when it is not."""
+        bus = name.rpartition("/")[2]
+        if bus != self.name or self._gone_since(invocation) is not None:
+            raise client_error(_DESCRIBE, "ResourceNotFoundException", f"Event bus {bus} does not exist.")
+        return {"Name": bus, "Arn": f"arn:aws:events:eu-west-1:000000000000:event-bus/{bus}"}
+
+    def put(self, entries: Sequence[Mapping[str, Any]], invocation: int, sent_ms: int) -> dict[str, Any]:
         """Act on a request that has arrived, and return the answer. Raises ClientError."""
         _check_request(entries)
         looked_at = [_Entry(entry, self._poison) for entry in entries]
@@ -64,13 +72,18 @@ class Bus:
             for entry in invalid:
                 self._note(Rejected, invocation, entry.event_id, entry.code)
             raise client_error(_OPERATION, "ValidationException", f"{invalid[0].code}: the request was not valid")
-        gone = self._network.faults.take("target_vanishes", self.destination, invocation=invocation) is not None
-        results = [self._result(entry, invocation, gone=gone) for entry in looked_at]
+        since_ms = self._gone_since(invocation)
+        results = [self._result(entry, invocation, sent_ms, since_ms) for entry in looked_at]
         if self._network.faults.take("entry_malformed_answer", self.destination, invocation=invocation) is not None:
             results.pop()
         return {"FailedEntryCount": sum("ErrorCode" in result for result in results), "Entries": results}
 
-    def _result(self, entry: _Entry, invocation: int, *, gone: bool) -> dict[str, str]:
+    def _gone_since(self, invocation: int) -> int | None:
+        """Return since when there is no such bus."""
+        fault = self._network.faults.take("target_vanishes", self.destination, invocation=invocation)
+        return None if fault is None else fault.at_ms
+
+    def _result(self, entry: _Entry, invocation: int, sent_ms: int, since_ms: int | None) -> dict[str, str]:
         code = entry.code
         if not code:
             fault = self._network.faults.first(_ENTRY_FAULTS, self.destination, invocation=invocation)
@@ -79,7 +92,11 @@ class Bus:
             self._note(Rejected, invocation, entry.event_id, code)
             return {"ErrorCode": code, "ErrorMessage": "refused by the simulated bus"}
         self._events += 1
-        if entry.bus == self.name and not gone:
+        if since_ms is not None:
+            now_ms = self._network.kernel.now_ms
+            gone = Vanished(now_ms, self.destination, invocation, entry.event_id, sent_ms, since_ms)
+            self._network.ledger.note(gone)
+        elif entry.bus == self.name:
             self._note(Accepted, invocation, entry.event_id, entry.text)
         return {"EventId": f"{self.destination}-{self._events}"}
 
@@ -103,7 +120,14 @@ class EventsClient(SimulatedClient):
             if strange := sorted(entry.keys() - _NAMES):
                 raise TypeError(f"PutEvents takes no {', '.join(strange)} in an entry")
         invocation = self._process.invocation
-        return self._call(_OPERATION, lambda: self._bus.put(entries, invocation), BUS)
+        sent_ms = self._network.kernel.now_ms
+        return self._call(_OPERATION, lambda: self._bus.put(entries, invocation, sent_ms), BUS)
+
+    def describe_event_bus(self, **request: Any) -> dict[str, Any]:
+        """DescribeEventBus."""
+        (name,) = self._arguments(_DESCRIBE, request, "Name")
+        invocation = self._process.invocation
+        return self._call(_DESCRIBE, lambda: self._bus.describe(str(name), invocation), BUS)
 
 
 _TEXT = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False)

@@ -35,6 +35,7 @@ __all__ = [
     "Started",
     "Told",
     "Trimmed",
+    "Vanished",
     "Written",
 ]
 
@@ -157,6 +158,17 @@ class Accepted(Fact):
     invocation: int
     event_id: str
     entry: str
+
+
+@dataclass(frozen=True)
+class Vanished(Fact):
+    """A bus that is gone since `since_ms` answered that it accepted an event; the request was sent at `sent_ms`."""
+
+    destination: str
+    invocation: int
+    event_id: str
+    sent_ms: int
+    since_ms: int
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Rejected,
     Started,
     Trimmed,
+    Vanished,
     Written,
 )
 
@@ -37,6 +38,9 @@ __all__ = ["Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
+
+UNNOTICED_MS = 60_000
+"""For how long a bus may be gone without anybody noticing: a relay asks for it once a minute."""
 
 Mark = tuple[str, int]
 """What the data of an event say of it: the change, and which of its events it is."""
@@ -93,6 +97,8 @@ class History:
     keys: dict[str, list[Born]] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, event) -> index of the first acceptance."""
+    gone: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(destination, event) -> index of the first time that a bus which had just vanished said that it accepted it."""
     refused: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, event) -> index of the first time that it was refused for what it says."""
     parks: dict[str, Park] = field(default_factory=dict)
@@ -129,7 +135,12 @@ class History:
 
     def taken_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was accepted by a destination or parked for it, whichever was first."""
-        return _first(self.accepted.get((destination, one.event_id)), self.parked_at(destination, one))
+        return _first(self.said_at(destination, one), self.parked_at(destination, one))
+
+    def said_at(self, destination: str, one: Born) -> int | None:
+        """Return the index at which a bus first said that it accepted an event: it did, or nobody could know yet."""
+        asked = destination, one.event_id
+        return _first(self.accepted.get(asked), self.gone.get(asked))
 
     def done_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was done for a destination: accepted, parked, given up or never read."""
@@ -186,6 +197,11 @@ def _committed(found: History, index: int, fact: Committed) -> None:
 
 def _accepted(found: History, index: int, fact: Accepted) -> None:
     found.accepted.setdefault((fact.destination, fact.event_id), index)
+
+
+def _vanished(found: History, index: int, fact: Vanished) -> None:
+    if fact.sent_ms < fact.since_ms + UNNOTICED_MS:
+        found.gone.setdefault((fact.destination, fact.event_id), index)
 
 
 def _rejected(found: History, index: int, fact: Rejected) -> None:
@@ -263,5 +279,6 @@ _READERS: dict[type, Callable[..., None]] = {
     Rejected: _rejected,
     Started: _started,
     Trimmed: _trimmed,
+    Vanished: _vanished,
     Written: _written,
 }

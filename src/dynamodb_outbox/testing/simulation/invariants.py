@@ -404,7 +404,7 @@ def _disorder(of: History, events: Sequence[Born]) -> Iterator[_Found]:
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
         for one in events:
-            index, park = of.accepted.get((destination, one.event_id)), of.parked_at(destination, one)
+            index, park = of.said_at(destination, one), of.parked_at(destination, one)
             if index is None or (park is not None and park < index):
                 continue
             if last is not None and index < last[0]:

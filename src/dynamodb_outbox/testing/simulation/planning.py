@@ -50,7 +50,7 @@ _FIGURES = {
     "outage": _LASTING,
     "missing_target": _LASTING,
     "access_denied": _LASTING,
-    "target_vanishes": _LASTING,
+    "target_vanishes": _Figures(amount_ms=(300, 150_000)),
     "settle_throttled": _FEW,
     "settle_lost_before": _LOST,
     "settle_lost_after": _LOST,

@@ -33,6 +33,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Rejected,
     Told,
     Trimmed,
+    Vanished,
     Written,
 )
 from dynamodb_outbox.testing.simulation.faults import PARTS
@@ -51,6 +52,8 @@ _SETTLES = frozenset(kind for kind in PARTS["table"] if kind.startswith("settle"
 _HELD_MS = 200
 """For so long, at least, records are held back."""
 NOTHING_OPEN = "nothing was open"
+UNNOTICED = "lost unnoticed"
+"""By a bus that had just vanished."""
 
 
 def recoveries(facts: list[Fact], terms: Terms) -> Counter[tuple[str, str]]:
@@ -150,7 +153,7 @@ def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
     if not open_ones:
         return NOTHING_OPEN
     how = {_how(of, destination, one, invoked.invocation) for one in open_ones}
-    worst = ("open", "trimmed", "given up", "delivered again", "parked", "in the invocation")
+    worst = ("open", "trimmed", UNNOTICED, "given up", "delivered again", "parked", "in the invocation")
     return next(one for one in worst if one in how)
 
 
@@ -173,6 +176,8 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"
+    if isinstance(fact, Vanished):
+        return UNNOTICED
     if isinstance(fact, (Moved, Rejected)):  # refused, of a record that was parked before
         return "parked" if fact.invocation == invocation else "delivered again"
     return "given up" if isinstance(fact, Discarded) else "trimmed"
@@ -186,7 +191,7 @@ def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations
         for destination in destinations
         if not _is_done_before(of, destination, one, index)
     }
-    for worst in ("open", "trimmed", "given up"):
+    for worst in ("open", "trimmed", UNNOTICED, "given up"):
         if worst in how:
             return worst
     return "read on" if how else NOTHING_OPEN

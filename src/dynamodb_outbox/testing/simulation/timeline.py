@@ -28,6 +28,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Started,
     Told,
     Trimmed,
+    Vanished,
     Written,
 )
 from dynamodb_outbox.testing.simulation.history import history
@@ -101,7 +102,7 @@ class _Focus:
             return fact.number in self._numbers
         if isinstance(fact, Gap):
             return fact.shard in self._shards
-        if isinstance(fact, (Accepted, Committed, Moved, Rejected)):
+        if isinstance(fact, (Accepted, Committed, Moved, Rejected, Vanished)):
             return any(record in self._records for record in _records(self._of, fact))
         return _invocation(fact) in self._invocations
 
@@ -113,7 +114,7 @@ def _invocation(fact: Fact) -> int:
 def _records(of: History, fact: Fact) -> Iterator[RecordKey]:
     if isinstance(fact, Committed):
         yield from (record for record, _ in fact.records)
-    elif isinstance(fact, (Accepted, Rejected)) and fact.event_id in of.born:
+    elif isinstance(fact, (Accepted, Rejected, Vanished)) and fact.event_id in of.born:
         yield of.born[fact.event_id].record
     elif isinstance(fact, Moved):
         yield fact.record
@@ -155,6 +156,11 @@ def _invoked(of: History, fact: Invoked) -> tuple[str, str]:
 
 def _accepted(of: History, fact: Accepted) -> tuple[str, str]:
     return f"bus {fact.destination}", f"accepts {of.name(fact.event_id)} from invocation {fact.invocation}"
+
+
+def _vanished(of: History, fact: Vanished) -> tuple[str, str]:
+    words = f"is gone, and says that it accepts {of.name(fact.event_id)} from invocation {fact.invocation}"
+    return f"bus {fact.destination}", words
 
 
 def _rejected(of: History, fact: Rejected) -> tuple[str, str]:
@@ -234,6 +240,7 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Started: _started,
     Told: _told,
     Trimmed: _trimmed,
+    Vanished: _vanished,
     Written: _written,
 }
 

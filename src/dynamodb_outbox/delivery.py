@@ -1,0 +1,101 @@
+"""The records that one invocation of the relay was given: decoded, and their events as entries of the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
+from dynamodb_outbox.core.record.states import needs_no_settling
+from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
+from dynamodb_outbox.core.relay.memory import Accepted, Memory
+from dynamodb_outbox.core.relay.outcome import Fault, Kind, Prepared
+from dynamodb_outbox.errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.ports import Routes
+
+__all__ = ["Delivery"]
+
+
+class Delivery:
+    """The `selected` records, of the table `table`, and their events in the same order.
+
+    An event that `memory` knows as accepted by its destination is not prepared again. `source` is the source of events
+    whose record names none.
+    """
+
+    def __init__(
+        self, selected: Sequence[Selected], table: str, routes: Routes, layout: Layout, *, source: str, memory: Memory
+    ) -> None:
+        self.selected = selected
+        self.table = table
+        self.entries: list[Entry] = []
+        self.idle: set[int] = set()
+        """Records of which nothing is written when they are accepted."""
+        self._routes = routes
+        self._sinks = tuple(routes.sinks)
+        self._memory = memory
+        self._prepared: list[Prepared | None] = []
+        self._ids: list[str] = []
+        self._first: list[int] = []  # record -> its first entry
+        for number, one in enumerate(selected):
+            self._first.append(len(self.entries))
+            try:
+                record = decode(one.image, layout, source=source)
+            except InvalidRecord as error:
+                fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
+                self._add(Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None)
+            else:
+                self._add_events(number, one, record)
+        if layout.settle == "none":
+            self.idle = {number for number, one in enumerate(selected) if needs_no_settling(one.image, layout)}
+
+    def _add_events(self, number: int, one: Selected, record: Record) -> None:
+        knows = len(self._memory) > 0
+        for event in record.events:
+            place = self._routes.route(event)
+            if isinstance(place, Fault):
+                self._add(Entry(number, record.key, 0, place, NOWHERE), None, event.id)
+            elif knows and self._accepted(one, place, event.id) in self._memory:
+                self._add(Entry(number, record.key, 0, None, place, accepted=True), None, event.id)
+            else:
+                self._add_prepared(number, record.key, place, event)
+
+    def _add_prepared(self, number: int, key: str, place: int, event: Event) -> None:
+        prepared = self._sinks[place].prepare(event)
+        if isinstance(prepared, Fault):
+            self._add(Entry(number, key, 0, prepared, place), None, event.id)
+        else:
+            self._add(Entry(number, key, prepared.size, None, place), prepared, event.id)
+
+    def _add(self, entry: Entry, prepared: Prepared | None, event_id: str = "") -> None:
+        self.entries.append(entry)
+        self._prepared.append(prepared)
+        self._ids.append(event_id)
+
+    def to_send(self, numbers: Sequence[int]) -> list[Any]:
+        """Return entries as their sink sends them."""
+        return [prepared.entry for number in numbers if (prepared := self._prepared[number]) is not None]
+
+    def positions(self, command: Park) -> tuple[int, ...] | None:
+        """Return which events of the record are refused, None when all are."""
+        first = self._first[command.record]
+        following = command.record + 1
+        end = self._first[following] if following < len(self._first) else len(self.entries)
+        return None if len(command.refused) == end - first else tuple(number - first for number in command.refused)
+
+    def remember(self, numbers: Iterable[int]) -> None:
+        """Remember that these entries were accepted."""
+        if self._memory.is_off:
+            return
+        for number in numbers:
+            entry = self.entries[number]
+            self._memory.add(self._accepted(self.selected[entry.record], entry.destination, self._ids[number]))
+
+    def _accepted(self, one: Selected, place: int, event_id: str) -> Accepted:
+        return Accepted(one.stream, self._sinks[place].name, one.sequence_number, event_id)
