@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -165,6 +166,7 @@ def test_all_invocations_of_a_process_have_one_relay(variables: pytest.MonkeyPat
     made: list[Relay] = []
 
     def counted(*arguments: Any, **named: Any) -> Relay:
+        time.sleep(0.05)  # for the others to come in, if they could
         made.append(Relay(*arguments, **named))
         return made[-1]
 

@@ -109,9 +109,8 @@ def _sink(destinations: str | Mapping[str, Any], envelope: str) -> Sink | Router
             return sink_from_arn(destinations, envelope=envelope)
     sinks: dict[Any, Sink] = {}  # by ARN: a router takes one sink for each destination
     for pattern, arn in destinations.items():
-        if not isinstance(arn, str) or arn not in sinks:
-            with _said_of(f"OUTBOX_SINK, the route {shown(pattern)}"):
-                sinks[arn] = sink_from_arn(arn, envelope=envelope)
+        with _said_of(f"OUTBOX_SINK, the route {shown(pattern)}"):
+            sinks[arn] = sink_from_arn(arn, envelope=envelope)
     with _said_of("OUTBOX_SINK"):
         return Router({pattern: sinks[arn] for pattern, arn in destinations.items()})
 
