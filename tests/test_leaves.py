@@ -10,7 +10,7 @@ import uuid
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -180,6 +180,9 @@ def test_an_events_attributes_cannot_be_changed() -> None:
         {"placement": "inline"},
         {"placement": None},
         {"payload_format": "xml"},
+        {"settle": "keep"},
+        {"settle": None},
+        {"columns": {"ob_settle": "settle"}},
         {"own_partition": 1},
         {"own_partition": True, "placement": "table"},
         {"own_partition": True, "pk_type": "N"},
@@ -220,6 +223,12 @@ def test_a_layout_that_cannot_work_is_refused(arguments: dict[str, Any]) -> None
     with pytest.raises(ConfigurationError) as caught:
         Layout(**arguments)
     assert any(name in str(caught.value) for name in arguments)
+
+
+def test_what_a_layout_can_be_told_is_said_where_it_was_told_something_else() -> None:
+    """All of it, as it is to be written."""
+    with pytest.raises(ConfigurationError, match="settle is 'keep'; 'expire', 'mark', 'delete' or 'none' is needed"):
+        Layout(settle=cast("Any", "keep"))
 
 
 @pytest.mark.parametrize(("name", "advice"), [("ob_v", False), ("ob_state", False), ("type", True)])

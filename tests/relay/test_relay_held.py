@@ -30,6 +30,18 @@ def test_it_relays_what_comes_before_and_stops_at_the_first_record_that_is_anoth
         shop.lambda_handler({"Records": [other(3), row(4)]}, Context())
 
 
+def test_a_record_that_nothing_settles_is_known_for_anothers_too() -> None:
+    """Though it is in no part of the index; once it is published or parked, or is a row, it is passed over."""
+    marks: dict[str, Any] = {"ob_v": {"N": "1"}, "ob_settle": {"S": "none"}}
+    shop = relay(Bus(), layout=Layout(prefix="EVENT#"))
+    with pytest.raises(ConfigurationError, match="none by this relay's Layout"):
+        shop.lambda_handler({"Records": [row(1, **marks)]}, Context())
+    for more in ({"ob_settle": {"S": "mark"}}, {"ob_pending": {"S": "parked"}}):
+        assert failures(shop.lambda_handler({"Records": [row(1, **marks | more)]}, Context())) == []
+    by_hand = {name: value for name, value in marks.items() if name != "ob_v"}
+    assert failures(shop.lambda_handler({"Records": [row(1, **by_hand)]}, Context())) == []
+
+
 def test_a_record_before_it_that_is_not_done_comes_first() -> None:
     """The stream goes on from the lowest of both."""
     bus = Bus(lambda event: TRANSIENT if short(event) == "1" else None)

@@ -11,6 +11,7 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 
 from dynamodb_outbox.adapters.records import DynamoRecordStates
+from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.errors import ConfigurationError
@@ -391,6 +392,64 @@ def test_each_statement_has_its_own_result(offline: Any) -> None:
         stub.add_response("batch_execute_statement", answer)
         settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(i) for i in range(6)], NOW_MS)
     assert settled == Settled(done=1, changed=1, again=(1, 4), failed={"AccessDenied": 2})
+
+
+def test_every_code_of_a_statement_is_judged(offline: Any) -> None:
+    """All of the service's own list [BC], and one that is new: what passes by itself is tried again, nothing else."""
+    codes = offline.meta.service_model.shape_for("BatchStatementErrorCodeEnum").enum
+    answer = {"Responses": [{"Error": {"Code": code, "Message": "?"}} for code in [*codes, "SomethingNew"]]}
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", answer)
+        images = [pending(number) for number in range(len(codes) + 1)]
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", images, NOW_MS)
+    again = {codes[position] for position in settled.again}
+    assert again == {
+        "DuplicateItem", "InternalServerError", "ProvisionedThroughputExceeded", "RequestLimitExceeded",
+        "ThrottlingError", "TransactionConflict",
+    }  # fmt: skip
+    assert (settled.done, settled.changed) == (0, 1)
+    failed = {reason.split(":")[0].split(" ")[0] for reason in settled.failed}
+    assert failed == {*codes, "SomethingNew"} - again - {"ConditionalCheckFailed"}
+
+
+def test_two_images_of_one_item_are_one_statement(offline: Any) -> None:
+    """A row that was deleted and written again: what the service makes of two is not known; both have its result."""
+    nothing = {name: value for name, value in pending(3).items() if name != "ob_pending"} | {"ob_settle": {"S": "none"}}
+    images = [row(1), pending(2), nothing, row(1, ob_state={"S": "open"}), row(4), pending(2)]
+    statements = [moves.settle("shop", images[position], LAYOUT, now_ms=NOW_MS) for position in (3, 5, 4)]
+    answer = {"Responses": [{"Error": {"Code": "ThrottlingError"}}, {"Error": {"Code": "AccessDenied"}}, {}]}
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", answer, {"Statements": statements})
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", images, NOW_MS)
+    assert settled == Settled(done=2, again=(0, 3), failed={"AccessDenied": 2})
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ThrottlingException", Settled(done=1, again=(1,))),
+        ("AccessDeniedException", Settled(done=1, failed={"AccessDeniedException: said": 1})),
+        (None, Settled(done=1, again=(1,))),
+    ],
+)
+def test_what_is_not_settled_is_told_apart_from_what_needs_no_settling(
+    offline: Any, code: str | None, expected: Settled
+) -> None:
+    """Of a request that fails as a whole, and of an answer of the wrong length."""
+    nothing = row(1, ob_v={"N": "1"}, ob_settle={"S": "none"})
+    with Stubber(offline) as stub:
+        if code is None:
+            stub.add_response("batch_execute_statement", {"Responses": []})
+        else:
+            stub.add_client_error("batch_execute_statement", code, "said", 400)
+        assert DynamoRecordStates(LAYOUT, client=offline).settle("shop", [nothing, pending(2)], NOW_MS) == expected
+
+
+def test_where_there_is_nothing_to_settle_nothing_is_sent(offline: Any) -> None:
+    """Of records that say so, and of rows by the relay's layout."""
+    states = DynamoRecordStates(Layout(settle="none"), client=offline)
+    with Stubber(offline):  # which answers nothing
+        assert states.settle("shop", [row(1), row(2, ob_v={"N": "1"}, ob_settle={"S": "none"})], NOW_MS) == Settled(2)
 
 
 def test_of_a_statement_only_what_concerns_the_set_up_is_told_in_words(offline: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import botocore.session
 import pytest
 
-from dynamodb_outbox.core.record.moves import Parking, park, park_more, settle
-from dynamodb_outbox.core.record.states import MOVES, move_of, needs_no_parking, state_of
+from dynamodb_outbox.core.record.moves import Parking, park, park_more, park_there, settle
+from dynamodb_outbox.core.record.states import MOVES, WAYS, move_of, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.layout import Layout
 
 IMAGE: dict[str, Any] = {
@@ -60,6 +61,82 @@ def test_settling_expects_the_state_it_saw() -> None:
             {"S": "pending"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("settle_", "statement", "first"),
+    [
+        ("expire", 'UPDATE "shop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending"', ["published", "604810"]),
+        ("mark", 'UPDATE "shop" SET "state"=? REMOVE "ob_pending"', ["published"]),
+        ("delete", 'DELETE FROM "shop"', []),
+        ("something new", 'UPDATE "shop" SET "state"=? REMOVE "ob_pending"', ["published"]),
+    ],
+)
+@pytest.mark.parametrize("relay", ["expire", "mark", "delete", "none"])
+def test_a_record_is_settled_as_it_says(relay: Any, settle_: str, statement: str, first: list[str]) -> None:
+    """Whatever the layout of the relay says; what is not understood takes nothing away."""
+    said = settle("shop", PENDING | {"ob_settle": {"S": settle_}}, Layout(settle=relay), now_ms=10_999)
+    assert said["Statement"] == statement + ' WHERE "pk"=? AND "sk"=? AND "state"=?'
+    values = [next(iter(value.values())) for value in said["Parameters"]]
+    assert values == [*first, "ORDER#1", "OUTBOX#1", "pending"]
+
+
+@pytest.mark.parametrize("relay", ["expire", "mark", "delete", "none"])
+def test_a_hand_written_row_is_settled_as_its_relay_says(relay: Any) -> None:
+    """Its writer says nothing of the kind; what it has under that name counts for nothing."""
+    layout = Layout(settle=relay)
+    row = IMAGE | {"ob_settle": {"S": "delete"}}
+    assert needs_no_settling(row, layout) is (relay == "none")
+    if relay != "none":
+        begins = {"expire": 'UPDATE "shop" SET "ob_state"=? SET', "mark": 'UPDATE "shop" SET "ob_state"=? REMOVE'}
+        assert settle("shop", row, layout, now_ms=0)["Statement"].startswith(begins.get(relay, "DELETE"))
+
+
+def test_a_record_that_nothing_settles_is_written_to_once_it_is_in_the_index() -> None:
+    """Pending as its writer made it, never; parked, or put into the index by somebody, it expires."""
+    waiting = {name: value for name, value in PENDING.items() if name != "ob_pending"} | {"ob_settle": {"S": "none"}}
+    assert needs_no_settling(waiting, Layout())
+    with pytest.raises(ValueError, match="nothing is written"):
+        settle("shop", waiting, Layout(), now_ms=0)
+    parked = waiting | {"state": {"S": "parked"}, "ob_pending": {"S": "parked"}}
+    for seen in (waiting | {"ob_pending": {"S": "00"}}, parked, IMAGE | {"ob_pending": {"S": "parked"}}):
+        assert not needs_no_settling(seen, Layout(settle="none"))
+        assert 'SET "expires_at"=? REMOVE "ob_pending"' in settle("shop", seen, Layout(), now_ms=0)["Statement"]
+
+
+def test_parking_alone_writes_an_item_that_is_gone() -> None:
+    """By the table of moves, and by the requests of those who make them."""
+    assert [pair for pair, move in MOVES.items() if move.creates] == [("pending", "parked")]
+    assert {pair: move.index for pair, move in MOVES.items() if move.index} == {("pending", "parked"): "parked"}
+    assert "attribute_not_exists" in park("shop", PENDING, Layout(), WHY)["ConditionExpression"]
+    assert "attribute_exists" in park_there("shop", PENDING, Layout(), WHY)["ConditionExpression"]
+    assert "attribute" not in park_more("shop", PENDING, Layout(), WHY)["ConditionExpression"]
+
+
+def test_a_record_that_nothing_settles_is_parked_without_its_ttl() -> None:
+    """And with what the index needs, as any other."""
+    waiting = {name: value for name, value in PENDING.items() if name != "ob_pending"} | {"ob_settle": {"S": "none"}}
+    item = park("shop", waiting | {"expires_at": {"N": "7"}}, Layout(settle="none"), WHY)["Item"]
+    assert "expires_at" not in item
+    assert (item["ob_pending"], item["ob_settle"]) == ({"S": "parked"}, {"S": "none"})
+
+
+def test_the_ways_of_settling_are_those_of_the_layout() -> None:
+    """By the same names; only the one in which nothing is written has the TTL from the start."""
+    for way in WAYS:
+        assert Layout(settle=cast("Any", way)).settle == way
+    assert [name for name, way in WAYS.items() if not way.writes] == ["none"]
+    assert [name for name, way in WAYS.items() if not way.stays] == ["delete"]
+
+
+def test_no_statement_is_longer_than_dynamodb_takes() -> None:
+    """8,192 characters [BC], with the longest names that a layout and a table can have, all of them to be quoted."""
+    quotes = {what: '"' * 254 + letter for what, letter in (("pk", "p"), ("sk", "s"), ("ttl", "t"))}
+    layout = Layout(**cast("Any", quotes), columns={"state": '"' * 254 + "x"})
+    image = {quotes["pk"]: {"S": "k"}, quotes["sk"]: {"S": "OUTBOX#1"}, "ob_v": {"N": "1"}}
+    statement = settle("t" * 1024, image | {layout.column("state"): {"S": "pending"}}, layout, now_ms=0)["Statement"]
+    service = botocore.session.get_session().get_service_model("dynamodb")
+    assert 3_500 < len(statement) < service.shape_for("PartiQLStatement").metadata["max"]
 
 
 def test_settling_a_hand_written_row_expects_no_state() -> None:

@@ -346,6 +346,26 @@ def test_settled_before_accepted() -> None:
     assert broken([*good_run(), Moved(60, record("a2"), "published", 0)]) == set()
 
 
+def test_settled_otherwise_than_the_record_says() -> None:
+    """Deleted where it is kept, kept where it is deleted, or written to at all: its writer counts on what it said."""
+    kept = good_run()
+    deleted = [replace(fact, gone=True) if isinstance(fact, Moved) else fact for fact in kept]
+    as_it_says = {"expire": kept, "mark": kept, "delete": deleted, "none": without(kept, Moved)}
+    for settle, right in as_it_says.items():
+        assert broken(right, Terms(settle=settle)) == set()
+        for facts in (kept, deleted):
+            if facts is not right:
+                assert broken(facts, Terms(settle=settle)) == {"settled_as_it_says"}
+
+
+def test_a_record_that_nothing_settles_is_settled_once_it_was_parked() -> None:
+    """Then it is in the index, and has to leave it."""
+    parked = a1_instead(refused("a1"), Moved(35, record("a1"), "parked", 1))
+    parked.remove(Moved(40, record("a2"), "published", 1))
+    assert broken([*parked, Moved(60, record("a1"), "published", 0)], Terms(settle="none")) == set()
+    assert broken([*parked, Moved(60, record("a2"), "published", 0)], Terms(settle="none")) == {"settled_as_it_says"}
+
+
 def test_published_without_an_insert() -> None:
     """A MODIFY or REMOVE in the batch is no reason to publish."""
     facts = good_run()

@@ -102,6 +102,41 @@ def test_a_settled_record_is_published_has_a_ttl_and_is_out_of_the_index() -> No
         assert [fact.by for fact in world.noted(Written)] == ["writer", "writer", "orders"]
 
 
+def test_a_record_is_settled_as_it_says() -> None:
+    """Kept without a TTL, deleted, or left alone; deleted is published, and what is gone or parked is left alone."""
+    with ground() as world:
+        shop = Shop(world)
+        mark, delete, waiting = (
+            image(number, ob_settle={"S": way}) for number, way in enumerate(("mark", "delete", "none"))
+        )
+        none = {name: value for name, value in waiting.items() if name != "ob_pending"}
+        parked = image(3, ob_settle={"S": "delete"}, state={"S": "parked"})
+        shop.write(mark, delete, none, parked)
+        pending = image(3, ob_settle={"S": "delete"})
+        assert shop.settle(mark, delete, none, pending) == Settled(done=3, changed=1)
+        assert "expires_at" not in shop.table.items["ORDER#1", "OUTBOX#0"]
+        assert [shop.state(number) for number in range(4)] == ["published", None, "pending", "parked"]
+        assert [(fact.record[1], fact.state, fact.gone) for fact in world.noted(Moved)] == [
+            ("OUTBOX#0", "published", False),
+            ("OUTBOX#1", "published", True),
+        ]
+        assert shop.settle(delete) == Settled(done=1)
+        assert len(world.noted(Moved)) == 2
+
+
+def test_a_record_by_hand_is_deleted_where_it_has_no_state() -> None:
+    """As the relay's layout has it."""
+    with ground() as world:
+        shop = Shop(world)
+        shop.states = DynamoRecordStates(Layout(settle="delete"), client=shop.client)
+        by_hand = {name: {"S": value} for name, value in {"pk": "ORDER#1", "sk": "OUTBOX#1", "state": "open"}.items()}
+        shop.write(by_hand | {"ob_state": {"S": "published"}})
+        assert shop.settle(by_hand) == Settled(changed=1)
+        shop.write(by_hand)
+        assert shop.settle(by_hand) == Settled(done=1)
+        assert shop.state() is None
+
+
 def test_a_record_by_hand_is_settled_by_a_state_of_its_own() -> None:
     """Its column `state` is its writer's."""
     with ground() as world:
@@ -228,6 +263,7 @@ def test_a_statement_of_another_form_is_refused_loudly() -> None:
         shop = Shop(world)
         for statement in (
             "DELETE FROM x",
+            'DELETE FROM "t" WHERE "pk"=? AND "sk"=?',
             'UPDATE "t" SET "a"=? SET "b"=? REMOVE "c" WHERE "pk"=? AND "sk"=? AND "z"=?',
         ):
             statements: list[Any] = [{"Statement": statement, "Parameters": []}]

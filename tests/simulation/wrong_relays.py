@@ -213,6 +213,14 @@ class SettleBeforePublish(HandWritten):
         self.publish(self.image(record), context)
 
 
+class SettlingInItsOwnWay(HandWritten):
+    """Lets every record expire, whatever its writer counts on."""
+
+    def settle(self, image: Any) -> None:
+        """Settle it as one that says nothing."""
+        super().settle({name: value for name, value in image.items() if name != "ob_settle"})
+
+
 class RaisingOnPartialFailure(HandWritten):
     """Raises when a part of the batch failed."""
 
@@ -413,6 +421,7 @@ WRONG: dict[str, tuple[Callable[[FunctionWorld], Handler], str]] = {
     "highest number": (made(HighestNumber), "checkpoint_follows_done"),
     "text comparison of sequence numbers": (made(TextComparison), "checkpoint_follows_done"),
     "settle before publish": (made(SettleBeforePublish), "settled_after_accepted"),
+    "settles in its own way": (made(SettlingInItsOwnWay), "settled_as_it_says"),
     "raising on partial failure": (made(RaisingOnPartialFailure), "answers_after_partial_failure"),
     "MODIFY not filtered": (made(ModifyNotFiltered), "published_from_inserts"),
     "TTL REMOVE not filtered": (made(RemoveNotFiltered), "published_from_inserts"),

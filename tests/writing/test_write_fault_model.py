@@ -148,7 +148,8 @@ def run(case: Combination) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "settle"), [("bare", "expire"), ("guard", "expire"), ("guard", "delete")] + [("record", s) for s in SETTLES]
+    ("kind", "settle"),
+    [("bare", "expire"), ("guard", "expire"), ("guard", "delete")] + [("record", s) for s in SETTLES],
 )
 def test_the_whole_matrix(
     kind: str, settle: str, record_testsuite_property: Any, capsys: pytest.CaptureFixture[str]

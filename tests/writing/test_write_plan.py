@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from write_world import LAYOUT, PLACE, START_MS, TABLE, TABLES, new_id, some_event, some_guard, some_plan
@@ -251,7 +252,10 @@ def test_the_evidence_of_a_commit() -> None:
     record = some_plan(layout=layout).evidence
     assert record is not None
     assert (record.kind, record.lasts_ms, record.key["pk"]) == ("record", 7_200_000, {"S": "ORDER#1"})
-    guard = some_plan(guard=some_guard(keep=timedelta(hours=3))).evidence
+    for settle, lasts_ms in (("mark", 7_200_000), ("none", 7_200_000), ("delete", 0)):
+        other = some_plan(layout=replace(layout, settle=cast("Any", settle))).evidence
+        assert other == replace(record, lasts_ms=lasts_ms), settle
+    guard = some_plan(guard=some_guard(keep=timedelta(hours=3)), layout=Layout(settle="delete")).evidence
     assert guard is not None
     assert (guard.kind, guard.lasts_ms, guard.key) == (
         "guard",

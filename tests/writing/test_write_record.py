@@ -87,6 +87,38 @@ def test_a_record_says_how_long_it_is_to_be_kept(kept: timedelta, said: dict[str
     assert item.get("keep_s") == said
 
 
+SHARD_OF_K = {"S": index_shard("K", 16)}
+
+
+@pytest.mark.parametrize(
+    ("settle", "kept", "marks"),
+    [
+        ("expire", 7, {"ob_pending": SHARD_OF_K}),
+        ("expire", 1, {"ob_pending": SHARD_OF_K, "keep_s": {"N": "86400"}}),
+        ("mark", 1, {"ob_pending": SHARD_OF_K, "ob_settle": {"S": "mark"}}),
+        ("delete", 1, {"ob_pending": SHARD_OF_K, "ob_settle": {"S": "delete"}}),
+        ("none", 7, {"ob_settle": {"S": "none"}, "expires_at": {"N": str(ORIGIN.at_ms // 1000 + 604_800)}}),
+        (
+            "none",
+            1,
+            {
+                "ob_settle": {"S": "none"},
+                "keep_s": {"N": "86400"},
+                "expires_at": {"N": str(ORIGIN.at_ms // 1000 + 86_400)},
+            },
+        ),
+    ],
+)
+def test_a_record_says_what_becomes_of_it(settle: Any, kept: int, marks: dict[str, Any]) -> None:
+    """In the index where a relay takes it out again, and with a TTL from the start where none does."""
+    event = some_event(key="K")
+    layout = Layout(settle=settle, published_for=timedelta(days=kept))
+    item = encode_record(RecordDraft(event.id, "K", (event,), 0, 1), ORIGIN, layout)
+    names = ("ob_pending", "ob_settle", "keep_s", "expires_at")
+    assert {name: item[name] for name in names if name in item} == marks
+    assert item["state"] == {"S": "pending"}
+
+
 def test_a_record_says_which_columns_it_has() -> None:
     """One fixed vector, so that relays in other languages agree; nothing where all names are the schema's."""
     event = some_event(key="K")

@@ -18,7 +18,6 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, stands_for
-from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
@@ -227,12 +226,13 @@ class _Statements:
     def __init__(self, table: str, images: Sequence[WireItem], layout: Layout, now_ms: int) -> None:
         self.statements: list[dict[str, Any]] = []
         self.place: dict[int, int] = {}
-        places: dict[str, int] = {}
+        places: dict[tuple[Any, ...], int] = {}
         for position, image in enumerate(images):
             if needs_no_settling(image, layout):
                 continue
             statement = moves.settle(table, image, layout, now_ms=now_ms)
-            place = self.place[position] = places.setdefault(str(keys_of(image, layout.keys)), len(self.statements))
+            key = tuple(next(iter(image[name].values())) for name in layout.keys.types)
+            place = self.place[position] = places.setdefault(key, len(self.statements))
             if place < len(self.statements):
                 self.statements[place] = statement
             else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record import schema
@@ -117,28 +118,31 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     move, way = move_of(image, PUBLISHED, layout), way_of(image, layout)
     if not way.writes:
         raise ValueError("nothing is written to settle this record")
-    condition, values = _where(image, layout)
+    key, state = keys_of(image, layout.keys), expected(image, layout)
+    where = _where(tuple(key), state.attribute, missing=state.value is None)
+    values = [*key.values()] if state.value is None else [*key.values(), native(state.value)]
     if not way.stays:
-        return {"Statement": f"DELETE FROM {_quoted(table)} {condition}", "Parameters": values}  # noqa: S608 -- as below
-    expires_s = now_ms // 1000 + _keep_s(image, layout) if way.expires else None
-    changes = {expected(image, layout).attribute: move.state}
-    if expires_s is not None:
-        changes[layout.ttl] = {"N": str(expires_s)}
-    sets = " ".join(f"SET {_quoted(name)}=?" for name in changes)
-    leaves = f"REMOVE {_quoted(schema.PENDING_INDEX)}"
-    return {  # of quoted names; each value is a parameter
-        "Statement": f"UPDATE {_quoted(table)} {sets} {leaves} {condition}",
+        return {"Statement": f"DELETE FROM {_quoted(table)} {where}", "Parameters": values}  # noqa: S608 -- see `_where`
+    changes = {state.attribute: move.state}
+    if way.expires:
+        changes[layout.ttl] = {"N": str(now_ms // 1000 + _keep_s(image, layout))}
+    return {
+        "Statement": f"UPDATE {_quoted(table)} {_sets(tuple(changes))} {where}",
         "Parameters": [*changes.values(), *values],
     }
 
 
-def _where(image: WireItem, layout: Layout) -> tuple[str, list[AttributeValue]]:
-    """Return the words of a statement that name an item in the state of `image`, and the values for them."""
-    key, state = keys_of(image, layout.keys), expected(image, layout)
+@lru_cache(maxsize=64)
+def _sets(names: tuple[str, ...]) -> str:
+    """Return the words of a statement that set attributes, and take the item out of the index."""
+    return f"{' '.join(f'SET {_quoted(name)}=?' for name in names)} REMOVE {_quoted(schema.PENDING_INDEX)}"
+
+
+@lru_cache(maxsize=64)
+def _where(key: tuple[str, ...], state: str, *, missing: bool) -> str:
+    """Return the words of a statement for an item in a state: quoted names alone, for each value is a parameter."""
     named = " AND ".join(f"{_quoted(name)}=?" for name in key)
-    if state.value is None:
-        return f"WHERE {named} AND {_quoted(state.attribute)} IS MISSING", [*key.values()]
-    return f"WHERE {named} AND {_quoted(state.attribute)}=?", [*key.values(), native(state.value)]
+    return f"WHERE {named} AND {_quoted(state)}{' IS MISSING' if missing else '=?'}"
 
 
 def _keep_s(image: WireItem, layout: Layout) -> int:

@@ -183,12 +183,16 @@ class Rejected(Fact):
 
 @dataclass(frozen=True)
 class Moved(Fact):
-    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks."""
+    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks.
+
+    `gone`: it was deleted, which publishes it.
+    """
 
     record: RecordKey
     state: str
     invocation: int
     events: frozenset[str] | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,13 @@ class Terms:
     destinations    each has every event to get
     ordered_keys    P4 holds between the records of one key
     ordered_records P4 holds within a record
+    settle          how records say that they are settled
     """
 
     destinations: tuple[str, ...] = ("orders",)
     ordered_keys: bool = True
     ordered_records: bool = True
+    settle: str = "expire"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.record.states import WAYS
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Answered,
@@ -31,7 +32,7 @@ from dynamodb_outbox.testing.simulation.history import history, mark_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
     from dynamodb_outbox.testing.simulation.history import Born, History, Mark, Terms
 
 __all__ = ["INVARIANTS", "Violation", "check"]
@@ -234,6 +235,22 @@ def settled_after_accepted(of: History) -> Iterator[_Found]:
                 yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
 
 
+def settled_as_it_says(of: History) -> Iterator[_Found]:
+    """Demand that a record is settled as its writer counts on: deleted, kept, or left alone, as the record says."""
+    way = WAYS[of.terms.settle]
+    parked: set[RecordKey] = set()
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Moved) or fact.record not in of.records:
+            continue
+        if fact.state == "parked":
+            parked.add(fact.record)
+        elif fact.state == "published" and fact.gone is way.stays:
+            what = "deleted" if fact.gone else "kept"
+            yield f"a record of {fact.record[0]} was {what}, which is not what it says", (index,)
+        elif fact.state == "published" and not way.writes and fact.record not in parked:
+            yield f"a record of {fact.record[0]} was settled that says that nothing settles it", (index,)
+
+
 def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
     """Demand that an event is parked only when its bus refused it for what it says: nothing else lasts for ever."""
     for park in of.parks.values():
@@ -331,6 +348,7 @@ INVARIANTS: dict[str, Callable[[History], Iterator[_Found]]] = {
         order_per_key,
         order_in_record,
         settled_after_accepted,
+        settled_as_it_says,
         parked_only_what_cannot_pass,
         published_from_inserts,
         answers_after_partial_failure,

@@ -9,7 +9,7 @@ ledger, with the invocation that asked for it.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.config import Config
@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS
 from dynamodb_outbox.core.record.schema import PARKED_SK
-from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, state_of
+from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, PUBLISHED, state_of
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.expressions import NotSimulated
 from dynamodb_outbox.testing.simulation.facts import Moved
@@ -38,8 +38,12 @@ TABLE_CONFIG = Config(connect_timeout=0.35, read_timeout=0.65, retries={"mode": 
 _WHERE = "table"
 _THROTTLED = {"Error": {"Code": "ThrottlingError", "Message": "Rate exceeded"}}
 _NAME = r'"((?:[^"]|"")+)"'
-_SETTLE = re.compile(
-    r"UPDATE @ SET @=\? SET @=\? REMOVE @ WHERE @=\? AND @=\? AND @( IS MISSING|=\?)".replace("@", _NAME)
+_FORMS = tuple(
+    re.compile(form.replace("@", _NAME))
+    for form in (
+        r"UPDATE @ SET @=\?(?: SET @=\?)? REMOVE @ WHERE @=\? AND @=\? AND @( IS MISSING|=\?)",
+        r"DELETE FROM @ WHERE @=\? AND @=\? AND @( IS MISSING|=\?)",
+    )
 )
 
 
@@ -69,18 +73,18 @@ class RecordsClient(SimulatedClient):
         return self._write("UpdateItem", request["Key"], lambda by: self._table.update_item(request, by=by))
 
     def batch_execute_statement(self, **request: Any) -> dict[str, Any]:
-        """BatchExecuteStatement; each statement is an update with a condition of its own, as the library settles."""
+        """BatchExecuteStatement; each statement is a write with a condition of its own, as the library settles."""
         (statements,) = self._arguments("BatchExecuteStatement", request, "Statements")
         if not 1 <= len(statements) <= BATCH_STATEMENTS:
             raise client_error("BatchExecuteStatement", "ValidationException", f"1 to {BATCH_STATEMENTS} statements")
-        updates = [_update(statement) for statement in statements]
+        writes = [_write(statement) for statement in statements]
         invocation, by = self._process.invocation, self._process.owner
 
         def act() -> dict[str, Any]:
-            throttled = self._throttled(invocation, len(updates))
+            throttled = self._throttled(invocation, len(writes))
             responses = [
-                _THROTTLED if place == throttled else self._response(update, invocation, by)
-                for place, update in enumerate(updates)
+                _THROTTLED if place == throttled else self._response(request, invocation, by)
+                for place, request in enumerate(writes)
             ]
             return {"Responses": responses}
 
@@ -105,25 +109,30 @@ class RecordsClient(SimulatedClient):
             raise client_error("BatchExecuteStatement", code, "Rate exceeded")
         return chosen
 
-    def _response(self, update: Mapping[str, Any], invocation: int, by: str) -> dict[str, Any]:
+    def _response(self, request: Mapping[str, Any], invocation: int, by: str) -> dict[str, Any]:
+        table = self._table
+        if "UpdateExpression" not in request and table.get_item(request["Key"]) is None:
+            return {"TableName": request["TableName"]}  # a DELETE succeeds where there is nothing
+        write = table.update_item if "UpdateExpression" in request else table.delete_item
         try:
-            self._noted(update["Key"], invocation, lambda: self._table.update_item(update, by=by))
+            self._noted(request["Key"], invocation, partial(write, request, by=by))
         except ClientError as error:
             code = str(error.response["Error"]["Code"])
             return {"Error": {"Code": code.removesuffix("Exception"), "Message": ""}}
-        return {"TableName": update["TableName"]}
+        return {"TableName": request["TableName"]}
 
     def _noted(self, key: WireItem, invocation: int, write: Callable[[], None]) -> None:
-        """Write, and note what became of the state of the record, if it is one."""
-        before = self._standing(self._table.get_item(key))
+        """Write, and note what became of the state of the record, if it is one: deleted, it is published."""
+        there = self._table.get_item(key)
         write()
         item = self._table.get_item(key)
-        after = self._standing(item)
-        if item is not None and after is not None and after.state != PENDING and after != before:
+        before, after = self._standing(there), self._standing(item) or _DELETED
+        named = item or there or {}
+        if after.state != PENDING and after != before:
             partition, sort_key = self._table.key_of(key)
-            record = partition, str(item[PARKED_SK]["S"]) if PARKED_SK in item else sort_key
+            record = partition, str(named[PARKED_SK]["S"]) if PARKED_SK in named else sort_key
             now_ms = self._network.kernel.now_ms
-            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events))
+            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events, gone=item is None))
 
     def _standing(self, item: WireItem | None) -> _Standing | None:
         """Return the state of an item, and the events that it is parked for (None: all)."""
@@ -139,30 +148,52 @@ class _Standing(NamedTuple):
     events: frozenset[str] | None
 
 
-def _update(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a statement that settles a record as the arguments of the UpdateItem that does the same."""
-    table, state, ttl, removed, pk, sk, missing = _parts(statement["Statement"])
-    after, expires, partition, sort_key, *was = statement["Parameters"]
-    values = {":after": after, ":expires": expires}
-    condition = "attribute_not_exists(#state)"
-    if not missing:
-        (values[":was"],) = was
-        condition = "#state = :was"
-    return {
-        "TableName": table,
-        "Key": {pk: partition, sk: sort_key},
-        "UpdateExpression": "SET #state = :after, #ttl = :expires REMOVE #removed",
-        "ConditionExpression": f"attribute_exists(#pk) AND {condition}",
-        "ExpressionAttributeNames": {"#pk": pk, "#state": state, "#ttl": ttl, "#removed": removed},
+_DELETED = _Standing(PUBLISHED, None)
+
+
+def _write(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement that settles a record as the arguments of the UpdateItem or DeleteItem that does the same."""
+    words, parameters = _words(statement["Statement"]), statement["Parameters"]
+    changed = len(words.sets)
+    partition, sort_key, *was = parameters[changed:]
+    names = {"#pk": words.pk, "#state": words.state}
+    values = {} if words.missing else {":was": was[0]}
+    request: dict[str, Any] = {
+        "TableName": words.table,
+        "Key": {words.pk: partition, words.sk: sort_key},
+        "ConditionExpression": "attribute_exists(#pk) AND "
+        + ("attribute_not_exists(#state)" if words.missing else "#state = :was"),
+        "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
     }
+    if words.removed is not None:
+        names |= {f"#{n}": name for n, name in enumerate(words.sets)} | {"#removed": words.removed}
+        values |= {f":{n}": value for n, value in enumerate(parameters[:changed])}
+        sets = ", ".join(f"#{n} = :{n}" for n in range(changed))
+        request["UpdateExpression"] = f"SET {sets} REMOVE #removed"
+    return request
+
+
+class _Words(NamedTuple):
+    """What a statement says: the names in it, the condition on the state; a DELETE sets and removes nothing."""
+
+    table: str
+    sets: tuple[str, ...]
+    removed: str | None
+    pk: str
+    sk: str
+    state: str
+    missing: bool
 
 
 @lru_cache(maxsize=32)
-def _parts(statement: str) -> tuple[str, str, str, str, str, str, bool]:
-    """Return the names in a statement: table, state, TTL, what is removed, both keys; and whether no state is there."""
-    found = _SETTLE.fullmatch(statement)
-    if found is None or found[2] != found[7]:
+def _words(statement: str) -> _Words:
+    found = next(filter(None, (form.fullmatch(statement) for form in _FORMS)), None)
+    if found is None:
         raise NotSimulated(f"the statement {statement!r}")
-    table, state, ttl, removed, pk, sk = (name.replace('""', '"') for name in found.groups()[:6])
-    return table, state, ttl, removed, pk, sk, found[8] != "=?"
+    *names, condition = (name.replace('""', '"') for name in found.groups() if name is not None)
+    (table, *changed), (pk, sk, state) = names[:-3], names[-3:]
+    if changed and changed[0] != state:
+        raise NotSimulated(f"the statement {statement!r}")
+    removed = changed.pop() if changed else None
+    return _Words(table, tuple(changed), removed, pk, sk, state, condition != "=?")

@@ -28,6 +28,10 @@ _QUIET_MS = 900_000
 
 KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count", "overwrite")
 
+Settle = Literal["expire", "mark", "delete", "none"]
+WAYS: tuple[Settle, ...] = ("expire", "expire", "mark", "delete", "none")
+"""Ways of settling, the usual one twice as often."""
+
 EVENTS = (62, 76)
 """Events of a scenario, about."""
 
@@ -50,6 +54,8 @@ class Settings:
     function_timeout_ms of a function
     ordering            of the relay: "key" or "none"
     filtered            whether the mappings have the filter for INSERTs of records
+    settle              what settling makes of a record, by the layout of its writer
+    relay_settle        what the layout of the relay has instead, as in the middle of a deployment
     """
 
     shards: int = 1
@@ -69,6 +75,8 @@ class Settings:
     function_timeout_ms: int = 20_000
     ordering: Literal["key", "none"] = "key"
     filtered: bool = True
+    settle: Settle = "expire"
+    relay_settle: Settle = "expire"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +112,7 @@ class Scenario:
             and settings.retries == _FOREVER
             and settings.record_age_s == _FOREVER,
             ordered_records=ordered,
+            settle=settings.settle,
         )
 
     @property
@@ -228,6 +237,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
     retries = chance.whole(2, 6, "how many") if gives_up and _happens(chance, "retries", 0.4) else _FOREVER
     age_s = chance.whole(60, 90, "how old") if gives_up and _happens(chance, "record age", 0.25) else _FOREVER
     more = len(destinations) > 1
+    settle, other = (WAYS[chance.whole(0, len(WAYS) - 1, what)] for what in ("settle", "other settle"))
     return Settings(
         shards=chance.whole(1, 3, "shards"),
         order="item-only" if _happens(chance, "order", 0.25) else "partition",
@@ -246,6 +256,8 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         function_timeout_ms=chance.whole(12_000, 30_000, "timeout"),
         ordering=ordering,
         filtered=_happens(chance, "filtered", 0.5),
+        settle=settle,
+        relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
     )
 
 

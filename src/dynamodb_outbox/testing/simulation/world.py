@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 __all__ = ["LAYOUT", "FunctionWorld", "relay_handler", "run"]
 
 LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
-"""The table of every run. Published records are kept for a minute, so that TTL has something to delete."""
+"""The table of every run, but for what settling makes of a record.
+
+Published records are kept for a minute, so that TTL has something to delete.
+"""
 
 _IN_FLIGHT = 8
 _TABLE_CALLS = 2
@@ -139,7 +142,7 @@ class _World:
         faults = Faults(scenario.plan, self.kernel, self.ledger)
         self._network = Network(self.kernel, self.ledger, faults, self._chance)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
-        self._table = Table(self.kernel, self._stream, LAYOUT, self._chance)
+        self._table = Table(self.kernel, self._stream, replace(LAYOUT, settle=self._settings.settle), self._chance)
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
@@ -172,7 +175,7 @@ class _World:
         return FunctionWorld(
             bus.destination,
             TABLE,
-            LAYOUT,
+            replace(LAYOUT, settle=self._settings.relay_settle),
             self._settings.ordering,
             process.clock,
             process.entropy,
