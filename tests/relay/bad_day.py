@@ -41,6 +41,7 @@ Bus = Literal["events", "sqs", "sns"]
 
 _SOURCE = Path(dynamodb_outbox.__file__).parent.parent
 _CODES = {"events": ("InternalFailure", "ThrottlingException"), "sqs": ("InternalError",), "sns": ("InternalError",)}
+_SERVICES = {"events": "EVENTBRIDGE", "sqs": "SQS", "sns": "SNS"}  # as AWS's own variables call them
 _WRITERS = 4
 _OUTAGE_S = 3.0
 _STALLED_S = 90.0
@@ -126,18 +127,19 @@ def _destination(bus: Bus, clients: Mapping[str, Any]) -> tuple[str, str | None]
 
 
 def _source(engine: str, account: str, directory: Path, *, bus: Bus, arn: str, faulty: str) -> subprocess.Popen[bytes]:
-    settings = {"OUTBOX_SINK": arn, f"AWS_ENDPOINT_URL_{bus.upper()}": faulty, "OUTBOX_LOG_LEVEL": "ERROR"}
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "dynamodb_outbox.local.source", "--endpoint", engine, "--account", account),
-            *("--table", "shop", "--handler", "dynamodb_outbox.aws_lambda:relay_handler", "--timeout-ms", "20000"),
-            *("--checkpoint", str(directory / "checkpoint"), "--retry-base-ms", "10", "--retry-cap-ms", "200"),
-            *(word for name, value in settings.items() for word in ("--env", f"{name}={value}")),
-        ],
-        env={**os.environ, "PYTHONPATH": str(_SOURCE)},
-        stderr=(directory / "source.log").open("wb"),
-        start_new_session=True,
-    )
+    settings = {"OUTBOX_SINK": arn, f"AWS_ENDPOINT_URL_{_SERVICES[bus]}": faulty, "OUTBOX_LOG_LEVEL": "ERROR"}
+    with (directory / "source.log").open("wb") as log:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "dynamodb_outbox.local.source", "--endpoint", engine, "--account", account),
+                *("--table", "shop", "--handler", "dynamodb_outbox.aws_lambda:relay_handler", "--timeout-ms", "20000"),
+                *("--checkpoint", str(directory / "checkpoint"), "--retry-base-ms", "10", "--retry-cap-ms", "200"),
+                *(word for name, value in settings.items() for word in ("--env", f"{name}={value}")),
+            ],
+            env={**os.environ, "PYTHONPATH": str(_SOURCE)},
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _commit(client: Any, events: int, keys: int) -> dict[str, list[str]]:
