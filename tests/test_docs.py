@@ -240,6 +240,7 @@ def test_the_readme_simulates_bad_days(capsys: pytest.CaptureFixture[str]) -> No
         "docs/demo.md",
         "docs/event-source.md",
         "docs/fault-bus.md",
+        "docs/aws-lambda.md",
         "docs/simulation.md",
     ],
 )

@@ -29,6 +29,7 @@ __all__ = [
     "IdempotencyMismatch",
     "ImageMissing",
     "InvalidAction",
+    "InvalidEnvironment",
     "InvalidEvent",
     "InvalidFilter",
     "InvalidMessage",
@@ -67,6 +68,20 @@ class OutboxError(Exception):
 
 class ConfigurationError(OutboxError):
     """An argument of a constructor, or a setting, cannot work as given."""
+
+
+class InvalidEnvironment(ConfigurationError):
+    """A ready-made handler cannot work with the environment variables that are set.
+
+    `problems` has a text for each thing that is wrong, with the name of its variable.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        more_than_one = len(self.problems) > 1
+        super().__init__(
+            " ".join(f"({number}) {each}" if more_than_one else each for number, each in enumerate(self.problems, 1))
+        )
 
 
 # --- building a transaction -------------------------------------------------------------------------------------------

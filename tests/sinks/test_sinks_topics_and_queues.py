@@ -240,7 +240,7 @@ def test_a_bus_that_is_there(bus: str) -> None:
 
 
 def test_a_bus_of_ones_own_that_is_not_there() -> None:
-    """By name the answer is about the caller's account; by ARN the account is looked at."""
+    """By name the answer is about the caller's account; by ARN the account is looked at, and the name asked for."""
     events = client("events")
     missing = Verified(Presence.MISSING, "ResourceNotFoundException: no such bus")
     with Stubber(events) as stub:
@@ -249,7 +249,19 @@ def test_a_bus_of_ones_own_that_is_not_there() -> None:
         stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
         default = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/default"
         stub.add_response("describe_event_bus", {"Arn": default}, {"Name": "default"})
+        stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
         assert EventBridge(BUS_ARN, client=events).verify() == missing
+
+
+def test_a_bus_of_ones_own_that_is_known_by_its_name_alone() -> None:
+    """As on local engines: the account is the caller's, so the name is the same bus."""
+    events = client("events")
+    with Stubber(events) as stub:
+        stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
+        default = BUS_ARN.replace("/orders", "/default")
+        stub.add_response("describe_event_bus", {"Arn": default}, {"Name": "default"})
+        stub.add_response("describe_event_bus", {"Name": "orders", "Arn": BUS_ARN}, {"Name": "orders"})
+        assert EventBridge(BUS_ARN, client=events).verify() == Verified(Presence.OK)
 
 
 @pytest.mark.parametrize("default", ["arn:aws:events:us-east-1:999999999999:event-bus/default", "x", None])

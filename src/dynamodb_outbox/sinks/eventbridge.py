@@ -147,19 +147,22 @@ class EventBridge:
         return Answered(results)
 
     def verify(self) -> Verified:
-        """Ask EventBridge (DescribeEventBus) whether the bus is there; raises nothing. Takes two requests at most.
+        """Ask EventBridge (DescribeEventBus) whether the bus is there; raises nothing. Takes three requests at most.
 
         The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
         PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
         """
-        there = verified(lambda: self._client.get().describe_event_bus(Name=self.bus).get("Arn"), _CODES)
+        there = self._described(self.bus)
         if there.presence is not Presence.MISSING or self._arn is None:
             return there
         own = self._own_account()
-        if own == self._arn.account:
-            return there
+        if own == self._arn.account:  # then a name is the same bus; local engines know it by its name alone
+            return self._described(self._arn.resource.removeprefix("event-bus/"))
         why = "whose account this is, cannot be told" if own is None else f"asked as account {own}, not the bus's own"
         return Verified(Presence.UNSURE, f"{there.reason} ({why})")
+
+    def _described(self, bus: str) -> Verified:
+        return verified(lambda: self._client.get().describe_event_bus(Name=bus).get("Arn"), _CODES)
 
     def _own_account(self) -> str | None:
         try:

@@ -46,10 +46,11 @@ Attributes = Callable[["Event"], Mapping[str, str]]
 _NO_RESULT = Fault(Kind.UNKNOWN, "NoResult", "the answer does not say that the entry was accepted or refused")
 _TWO_RESULTS = Fault(Kind.UNKNOWN, "InconsistentAnswer", "the answer has two results for the entry")
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_UNSAFE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What is not allowed, in place of all but what is allowed: that takes a tenth of the time to compile.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _ESCAPED = re.compile("[\x7f-\x9f\ufffe\uffff]")
-_CONTROL = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.ASCII)
 
 

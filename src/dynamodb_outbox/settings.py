@@ -1,0 +1,137 @@
+"""What the variables of an environment come to: the sinks, the layout, and the arguments of a relay.
+
+The environment is handed in as a mapping, so that the variables of a template can be tried in a test. A variable that
+holds nothing, or white space alone, counts as one that is not set, for templates hand on a parameter that was left out
+as empty text. White space around a value is no part of it. A name that begins with `OUTBOX_` and is no variable is
+refused, since one that is misspelt would else be a setting that does nothing; its value is not told, for nobody knows
+what it is. All that is wrong is told at once, in one error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.sinks.from_arn import sink_from_arn
+from dynamodb_outbox.sinks.router import Router
+from dynamodb_outbox.variables import LAYOUT_MEMBERS, PREFIX, VARIABLES, alike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import timedelta
+
+    from dynamodb_outbox.ports import Sink
+
+__all__ = ["Settings", "layout_text", "settings_of"]
+
+_NAMES = tuple(each.name.removeprefix(PREFIX) for each in VARIABLES)
+"""Without what all have in common, which would make any name like any other."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the variables say. `relay` holds the further arguments of Relay that were set."""
+
+    sink: Sink | Router
+    layout: Layout
+    relay: Mapping[str, Any] = field(hash=False)
+    log_level: str | None
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """Return what the variables of an environment say; those that do not begin with `OUTBOX_` are left alone.
+
+    Makes no client and sends nothing. Raises InvalidEnvironment with all that is wrong.
+    """
+    problems = list(_unknown(environment))
+    values: dict[str, Any] = {}
+    for variable in VARIABLES:
+        if given := environment.get(variable.name, "").strip():
+            with _collected(problems):
+                values[variable.name] = variable.read(given, partial(_refused, variable.name))
+    layout = sink = None
+    with _collected(problems):
+        layout = _layout(values.get("OUTBOX_LAYOUT", {}), values.get("OUTBOX_SETTLE"))
+    if not environment.get("OUTBOX_SINK", "").strip():
+        problems.append("OUTBOX_SINK is not set, and names where events go: the ARN of a bus, a topic or a queue.")
+    elif "OUTBOX_SINK" in values:
+        with _collected(problems):
+            sink = _sink(values["OUTBOX_SINK"], values.get("OUTBOX_ENVELOPE", "cloudevents"))
+    if problems or sink is None or layout is None:
+        raise InvalidEnvironment(problems)
+    relay = {each.argument: values[each.name] for each in VARIABLES if each.argument and each.name in values}
+    return Settings(sink, layout, relay, values.get("OUTBOX_LOG_LEVEL"))
+
+
+def layout_text(layout: Layout) -> str:
+    """Return a layout as OUTBOX_LAYOUT holds it: JSON of what is not Layout's default."""
+    members = {name: getattr(layout, name) for name, default in LAYOUT_MEMBERS.items()}
+    changed = {name: value for name, value in members.items() if value != LAYOUT_MEMBERS[name]}
+    return json.dumps(changed, default=_plain, separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(value: timedelta) -> float:
+    seconds = value.total_seconds()
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def _unknown(environment: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(environment):
+        rest = name[len(PREFIX) :].upper()
+        if name[: len(PREFIX)].upper() == PREFIX and name.removeprefix(PREFIX) not in _NAMES:
+            meant = alike(rest, _NAMES)
+            told = (
+                f"did you mean {PREFIX}{meant}?"
+                if meant
+                else f"there are {', '.join(PREFIX + each for each in _NAMES)}."
+            )
+            yield f"{shown(name)} is no variable of this handler; {told}"
+
+
+def _layout(members: Mapping[str, Any], settle: str | None) -> Layout:
+    if settle is not None and members.get("settle", settle) != settle:
+        raise ConfigurationError(
+            f"OUTBOX_SETTLE is {settle!r}, and OUTBOX_LAYOUT says {shown(members['settle'])}: set one of them alone."
+        )
+    with _said_of("OUTBOX_LAYOUT"):
+        return Layout(**(members if settle is None else {**members, "settle": settle}))
+
+
+def _sink(destinations: str | Mapping[str, Any], envelope: str) -> Sink | Router:
+    if isinstance(destinations, str):
+        with _said_of("OUTBOX_SINK"):
+            return sink_from_arn(destinations, envelope=envelope)
+    sinks: dict[Any, Sink] = {}  # by ARN: a router takes one sink for each destination
+    for pattern, arn in destinations.items():
+        with _said_of(f"OUTBOX_SINK, the route {shown(pattern)}"):
+            sinks[arn] = sink_from_arn(arn, envelope=envelope)
+    with _said_of("OUTBOX_SINK"):
+        return Router({pattern: sinks[arn] for pattern, arn in destinations.items()})
+
+
+def _refused(name: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} {reason}")
+
+
+@contextlib.contextmanager
+def _said_of(what: str) -> Iterator[None]:
+    """Put the name of a variable before an error of the constructor that its value was handed to."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{what}: {error}") from None
+
+
+@contextlib.contextmanager
+def _collected(problems: list[str]) -> Iterator[None]:
+    """Note an error in place of raising it, so that the next one is found as well."""
+    try:
+        yield
+    except ConfigurationError as error:
+        problems.append(str(error))

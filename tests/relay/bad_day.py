@@ -1,0 +1,213 @@
+"""A bad day on real processes: many events through the local event source and a bus that fails all the time.
+
+The relay is `dynamodb_outbox.aws_lambda.relay_handler`, in a process of its own under `dynamodb_outbox.local.source`,
+and the fault bus stands between it and the engine. What the bus wrote down is compared with what was committed.
+
+    python tests/relay/bad_day.py --events 10000 --keys 200 --bus events
+
+takes some minutes; the tests take a part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import dynamodb_outbox
+from dynamodb_outbox import Outbox
+from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
+from dynamodb_outbox.local.engine import Engine
+from dynamodb_outbox.local.provision import create_bus, create_table
+from dynamodb_outbox.testing.faultbus import FaultBus, FaultPlan, Rejection, Reset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Bus", "Day", "bad_day"]
+
+Bus = Literal["events", "sqs", "sns"]
+
+_SOURCE = Path(dynamodb_outbox.__file__).parent.parent
+_CODES = {"events": ("InternalFailure", "ThrottlingException"), "sqs": ("InternalError",), "sns": ("InternalError",)}
+_SERVICES = {"events": "EVENTBRIDGE", "sqs": "SQS", "sns": "SNS"}  # as AWS's own variables call them
+_WRITERS = 4
+_OUTAGE_S = 3.0
+_STALLED_S = 90.0
+_LOOK_EVERY_S = 0.25
+
+
+@dataclass(frozen=True)
+class Day:
+    """What came of it: events committed, of which so many never were accepted, or first accepted before an earlier one.
+
+    `duplicates` are acceptances beyond the first. `delivered_twice` counts what came out of a FIFO queue again, None
+    where there is none.
+    """
+
+    events: int
+    lost: int
+    reordered: int
+    duplicates: int
+    faults: Mapping[str, int]
+    took_s: float
+    delivered_twice: int | None = None
+
+    def __str__(self) -> str:
+        again = "" if self.delivered_twice is None else f", {self.delivered_twice} delivered twice"
+        struck = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.faults.items()))
+        return (
+            f"{self.events:,} events: {self.lost} lost, {self.reordered} reordered, {self.duplicates:,} accepted again"
+            f"{again}; {struck}; {self.took_s:.0f} s"
+        )
+
+
+def bad_day(engine: str, account: str, directory: Path, *, bus: Bus, events: int, keys: int) -> Day:
+    """Commit events of so many keys, each with an order of its own, and relay them under faults and one outage."""
+    clients = {
+        service: local_client(service, engine, account=account) for service in ("dynamodb", "events", "sqs", "sns")
+    }
+    create_table(clients["dynamodb"], "shop")
+    arn, queue = _destination(bus, clients)
+    plan = FaultPlan(
+        seed=7,
+        rejections=(Rejection(0.1, codes=_CODES[bus]),),
+        resets=(Reset(0.01, "before"), Reset(0.01, "after")),
+    )
+    started = time.monotonic()
+    with (
+        FaultBus(engine, plan) as faulty,
+        _source(engine, account, directory, bus=bus, arn=arn, faulty=faulty.url) as source,
+    ):
+        try:
+            committed = _commit(clients["dynamodb"], events, keys)
+            wanted = {event for ids in committed.values() for event in ids}
+            _relayed(faulty, wanted)
+        finally:
+            source.send_signal(signal.SIGTERM)
+            source.wait(30)
+        accepted = [one.id for one in faulty.accepted if one.id is not None]
+        faults = Counter[str](fault.kind for fault in faulty.faults)
+    return Day(
+        events=len(wanted),
+        lost=len(wanted - set(accepted)),
+        reordered=_reordered(committed, accepted),
+        duplicates=len(accepted) - len(set(accepted)),
+        faults=faults,
+        took_s=time.monotonic() - started,
+        delivered_twice=None if queue is None else _delivered_twice(clients["sqs"], queue),
+    )
+
+
+def _destination(bus: Bus, clients: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Make the destination; return its ARN, and the URL of the FIFO queue at the end of the line."""
+    if bus == "events":
+        create_bus(clients["events"], "orders")
+        return clients["events"].describe_event_bus(Name="orders")["Arn"], None
+    sqs = clients["sqs"]
+    queue = sqs.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    if bus == "sqs":
+        return arn, queue
+    topic = clients["sns"].create_topic(Name="orders.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+    attributes = {"RawMessageDelivery": "true"}
+    clients["sns"].subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
+    return topic, queue
+
+
+def _source(engine: str, account: str, directory: Path, *, bus: Bus, arn: str, faulty: str) -> subprocess.Popen[bytes]:
+    settings = {"OUTBOX_SINK": arn, f"AWS_ENDPOINT_URL_{_SERVICES[bus]}": faulty, "OUTBOX_LOG_LEVEL": "ERROR"}
+    with (directory / "source.log").open("wb") as log:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "dynamodb_outbox.local.source", "--endpoint", engine, "--account", account),
+                *("--table", "shop", "--handler", "dynamodb_outbox.aws_lambda:relay_handler", "--timeout-ms", "20000"),
+                *("--checkpoint", str(directory / "checkpoint"), "--retry-base-ms", "10", "--retry-cap-ms", "200"),
+                *(word for name, value in settings.items() for word in ("--env", f"{name}={value}")),
+            ],
+            env={**os.environ, "PYTHONPATH": str(_SOURCE)},
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _commit(client: Any, events: int, keys: int) -> dict[str, list[str]]:
+    """Return the ids of the events by their keys, in the order of their commits."""
+    outbox = Outbox("shop", source="shop.orders", client=client)
+
+    def write(numbers: Sequence[int]) -> dict[str, list[str]]:
+        ids: dict[str, list[str]] = {}
+        for turn in range(events // keys):
+            for number in numbers:
+                key = f"ORDER#{number}"
+                with outbox.transaction() as tx:
+                    tx.put({"pk": key, "sk": "META", "turn": turn}, overwrite=True)
+                    tx.emit("order.changed", {"turn": turn})
+                ids.setdefault(key, []).extend(tx.receipt.event_ids)
+        return ids
+
+    shares = [range(start, keys, _WRITERS) for start in range(_WRITERS)]
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        return {key: ids for part in writers.map(write, shares) for key, ids in part.items()}
+
+
+def _relayed(faulty: FaultBus, wanted: set[str]) -> None:
+    """Wait until all were accepted, or nothing new was for a while; in the middle the bus is out once."""
+    before, since, out_s = 0, time.monotonic(), 0.0
+    while (count := len(wanted & {one.id for one in faulty.accepted})) < len(wanted):
+        if count > before:
+            before, since = count, time.monotonic()
+        if not out_s and count > len(wanted) // 3:
+            out_s = time.monotonic()
+            faulty.begin_outage("503")
+        if out_s and time.monotonic() - out_s > _OUTAGE_S:
+            faulty.end_outage()
+        if time.monotonic() - since > _STALLED_S:
+            return
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _reordered(committed: Mapping[str, Sequence[str]], accepted: Sequence[str]) -> int:
+    first = {event: place for place, event in reversed(list(enumerate(accepted)))}
+    return sum(
+        first.get(later, len(accepted)) < first.get(earlier, -1)
+        for ids in committed.values()
+        for earlier, later in itertools.pairwise(ids)
+    )
+
+
+def _delivered_twice(sqs: Any, queue: str) -> int:
+    seen: Counter[str] = Counter()
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages"):
+        for message in messages:
+            seen[json.loads(message["Body"])["id"]] += 1
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    return sum(count - 1 for count in seen.values())
+
+
+def main() -> None:
+    """Run a day and print it; the exit status is 1 when anything was lost or out of order."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--keys", type=int, default=200)
+    parser.add_argument("--bus", choices=["events", "sqs", "sns"], default="events")
+    given = parser.parse_args()
+    with Engine() as engine, tempfile.TemporaryDirectory() as directory:
+        day = bad_day(engine.url, DEFAULT_ACCOUNT, Path(directory), bus=given.bus, events=given.events, keys=given.keys)
+    print(day)  # noqa: T201 -- a program's output
+    sys.exit(bool(day.lost or day.reordered))
+
+
+if __name__ == "__main__":
+    main()
