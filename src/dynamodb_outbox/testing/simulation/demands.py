@@ -38,6 +38,8 @@ __all__ = [
     "items_in_order",
     "parked_stays_parked",
     "parks_are_limited",
+    "settled_after_accepted",
+    "settled_as_it_says",
     "settled_in_the_end",
 ]
 
@@ -125,6 +127,37 @@ def _is_parked_for(state: str, events: frozenset[str] | None, one: Born) -> bool
 def _is_operated(of: History, record: RecordKey) -> bool:
     """Whether somebody deleted a record, or what stands for it beside it."""
     return any(pk == record[0] and sk.startswith(record[1]) for pk, sk in of.operated)
+
+
+def settled_after_accepted(of: History) -> Iterator[_Found]:
+    """Demand that a record is published in the table only when all of its events were accepted, or parked.
+
+    Given up, or trimmed, is neither: nobody has got it.
+    """
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Moved) or fact.state != "published":
+            continue
+        invocation = of.invoked.get(fact.invocation)
+        for one in of.records.get(fact.record, ()) if invocation is not None else ():
+            done = of.taken_at(invocation.destination, one) if invocation is not None else None
+            if done is None or done > index:
+                yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
+
+
+def settled_as_it_says(of: History) -> Iterator[_Found]:
+    """Demand that a record is settled as its writer counts on: deleted, kept, or left alone, as the record says."""
+    way = WAYS[of.terms.settle]
+    parked: set[RecordKey] = set()
+    for index, fact in enumerate(of.facts):
+        if not isinstance(fact, Moved) or fact.record not in of.records:
+            continue
+        if fact.state == "parked":
+            parked.add(fact.record)
+        elif fact.state == "published" and fact.gone is way.stays:
+            what = "deleted" if fact.gone else "kept"
+            yield f"a record of {fact.record[0]} was {what}, which is not what it says", (index,)
+        elif fact.state == "published" and not way.writes and fact.record not in parked:
+            yield f"a record of {fact.record[0]} was settled that says that nothing settles it", (index,)
 
 
 def settled_in_the_end(of: History) -> Iterator[_Found]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.states import WAYS
 from dynamodb_outbox.testing.simulation.demands import (
     answers_name_what_is_open,
     entries_carry_their_event,
     items_in_order,
     parked_stays_parked,
     parks_are_limited,
+    settled_after_accepted,
+    settled_as_it_says,
     settled_in_the_end,
 )
 from dynamodb_outbox.testing.simulation.facts import (
@@ -28,7 +29,6 @@ from dynamodb_outbox.testing.simulation.facts import (
     Heard,
     Intended,
     Invoked,
-    Moved,
     Raised,
     Rejected,
     Said,
@@ -40,7 +40,7 @@ from dynamodb_outbox.testing.simulation.history import history
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
+    from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.history import Born, History, Mark, Terms
 
 __all__ = ["INVARIANTS", "Violation", "check"]
@@ -246,37 +246,6 @@ def parked_keys_stay_parked(of: History) -> Iterator[_Found]:
 
 
 # --- how a relay keeps them -------------------------------------------------------------------------------------------
-
-
-def settled_after_accepted(of: History) -> Iterator[_Found]:
-    """Demand that a record is published in the table only when all of its events were accepted, or parked.
-
-    Given up, or trimmed, is neither: nobody has got it.
-    """
-    for index, fact in enumerate(of.facts):
-        if not isinstance(fact, Moved) or fact.state != "published":
-            continue
-        invocation = of.invoked.get(fact.invocation)
-        for one in of.records.get(fact.record, ()) if invocation is not None else ():
-            done = of.taken_at(invocation.destination, one) if invocation is not None else None
-            if done is None or done > index:
-                yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
-
-
-def settled_as_it_says(of: History) -> Iterator[_Found]:
-    """Demand that a record is settled as its writer counts on: deleted, kept, or left alone, as the record says."""
-    way = WAYS[of.terms.settle]
-    parked: set[RecordKey] = set()
-    for index, fact in enumerate(of.facts):
-        if not isinstance(fact, Moved) or fact.record not in of.records:
-            continue
-        if fact.state == "parked":
-            parked.add(fact.record)
-        elif fact.state == "published" and fact.gone is way.stays:
-            what = "deleted" if fact.gone else "kept"
-            yield f"a record of {fact.record[0]} was {what}, which is not what it says", (index,)
-        elif fact.state == "published" and not way.writes and fact.record not in parked:
-            yield f"a record of {fact.record[0]} was settled that says that nothing settles it", (index,)
 
 
 def parked_only_what_cannot_pass(of: History) -> Iterator[_Found]:
