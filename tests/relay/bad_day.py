@@ -43,7 +43,7 @@ _SOURCE = Path(dynamodb_outbox.__file__).parent.parent
 _CODES = {"events": ("InternalFailure", "ThrottlingException"), "sqs": ("InternalError",), "sns": ("InternalError",)}
 _SERVICES = {"events": "EVENTBRIDGE", "sqs": "SQS", "sns": "SNS"}  # as AWS's own variables call them
 _WRITERS = 4
-_OUTAGE_S = 3.0
+_OUTAGE_S = 2.0
 _STALLED_S = 90.0
 _LOOK_EVERY_S = 0.25
 
@@ -189,7 +189,7 @@ def _reordered(committed: Mapping[str, Sequence[str]], accepted: Sequence[str]) 
 
 def _delivered_twice(sqs: Any, queue: str) -> int:
     seen: Counter[str] = Counter()
-    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages"):
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages"):
         for message in messages:
             seen[json.loads(message["Body"])["id"]] += 1
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])

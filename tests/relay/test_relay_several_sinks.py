@@ -161,22 +161,27 @@ def test_a_verify_with_a_bug_holds_nobody_up(answer: Exception | None, caplog: p
 def test_after_five_resets_a_bus_is_left_alone_and_invocations_end_at_once(caplog: pytest.LogCaptureFixture) -> None:
     """In place of burning their time; the log says for how long."""
 
-    class Half:
+    class Quick:
+        """No pauses before so many calls, and nearly the longest from then on."""
+
+        def __init__(self, bus: Dead, calls: int) -> None:
+            self.bus, self.calls = bus, calls
+
         def bytes(self, count: int) -> bytes:
             return b"\0" * count
 
         def unit(self) -> float:
-            return 0.999 if bus.calls >= 5 else 0.0
+            return 0.999 if self.bus.calls >= self.calls else 0.0
 
     bus = Dead()
-    made = relay(bus, entropy=Half())
+    made = relay(bus, entropy=Quick(bus, 5))
     assert failures(made.lambda_handler({"Records": [row(1)]}, Context(60_000))) == ["1"]
     assert bus.calls == 5
     assert "1 event is held: requests to orders fail, and nothing is sent to it for" in caplog.text
     assert failures(made.lambda_handler({"Records": [row(1)]}, Context(60_000))) == ["1"]
     assert bus.calls == 5
     patient = Dead()
-    unlimited = relay(patient, breaker_after=None)
+    unlimited = relay(patient, entropy=Quick(patient, 8), breaker_after=None)
     assert failures(unlimited.lambda_handler({"Records": [row(1)]}, Context(1500))) == ["1"]
     assert patient.calls > 5
 
