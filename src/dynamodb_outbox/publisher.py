@@ -172,7 +172,7 @@ class Relay:
         to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
         the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
-        started_ms = self._clock.monotonic_ms()
+        started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         remaining_ms = _remaining_ms(context)
         delivery = self._delivery_of(_records_of(event), started_ms + remaining_ms // _SHARE_OF_READING)
         if not delivery.entries:
@@ -184,7 +184,7 @@ class Relay:
             self._settings,
             publish_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
             table_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
-            carried=self._carried,
+            carried=self._carried.at(started_ms, wall_ms),
             idle=delivery.idle,
         )
         tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy)

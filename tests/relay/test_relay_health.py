@@ -12,12 +12,13 @@ from relay_simulation import CONTENT, FOUND, LIMITS, TARGET, THROTTLED, TRANSIEN
 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.relay.commands import Done, Entry, Publish, Settings
-from dynamodb_outbox.core.relay.outcome import Answered, RequestFailed
+from dynamodb_outbox.core.relay.health import Carried, Health
+from dynamodb_outbox.core.relay.machine import Machine
+from dynamodb_outbox.core.relay.outcome import Answered, Presence, RequestFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dynamodb_outbox.core.relay.health import Health
     from dynamodb_outbox.core.relay.outcome import Fault
 
 FIVE = Settings()
@@ -245,3 +246,47 @@ def test_what_a_breaker_held_is_not_begun_again_while_the_last_records_are_settl
     simulation.pass_time(60)
     assert simulation.finish_settle(simulation.settles[0]) == [Done(1)]
     assert simulation.settle_calls == 1
+
+
+# --- from invocation to invocation, on two clocks ---------------------------------------------------------------------
+
+HANDED_ON = Carried((Health(Presence.OK, 60_000, 5, 1, 50_000, spent=10_000, spent_at_ms=1_000),), ((0, 1_000),), 7)
+"""At 1,000 of the machine's clock, when a wall clock was 7 ahead of it."""
+
+
+@given(st.integers(0, 200_000), st.integers(-200_000, 200_000))
+def test_of_two_clocks_the_one_that_says_more_is_believed(machine_ms: int, wall_ms: int) -> None:
+    """What was found, the breaker's pause, the rate and the parks: all by the longer of the two, and never a time less.
+
+    A difference of a millisecond is rounding.
+    """
+    now_ms = 1_000 + machine_ms
+    carried = HANDED_ON.at(now_ms, 1_007 + wall_ms)
+    passed_ms = machine_ms if abs(wall_ms - machine_ms) <= 1 else max(machine_ms, wall_ms)
+    (health,) = carried.health
+    assert health.is_verified(now_ms) is (passed_ms < 59_000)
+    assert health.is_open(now_ms) is (passed_ms < 49_000)
+    assert health.events_left(now_ms, 10) == min(10, passed_ms // 100)
+    assert now_ms - carried.parks[0][1] == passed_ms
+    assert (health.failures, health.openings) == (5, 1)
+
+
+def test_rounding_does_not_add_up() -> None:
+    """A thousand invocations whose clocks were read a little before or after the turn of a millisecond."""
+    carried = HANDED_ON
+    for number in range(1000):
+        carried = carried.at(1_000 + number, 1_007 + number + number % 2)
+    assert carried.health == HANDED_ON.health
+
+
+def test_a_standstill_counts_once() -> None:
+    """An hour, and then an invocation after the other."""
+    carried = HANDED_ON.at(1_010, 3_601_017)
+    assert carried.at(1_020, 3_601_027) == carried
+    assert not carried.health[0].is_verified(1_010)
+
+
+def test_the_machine_hands_on_what_it_was_given_of_the_clocks() -> None:
+    """It knows its own clock only."""
+    made = Machine(keys(1), [LIMITS], FIVE, publish_until_ms=10, table_until_ms=10, carried=HANDED_ON)
+    assert made.carried == HANDED_ON

@@ -16,6 +16,11 @@ opened may close it, and does not lengthen the pause.
 least; each that is accepted as a whole adds one.
 
 *Rate.* A bucket that holds what may be sent in one second, and fills at that rate.
+
+*Two clocks.* The machine's clock is monotonic, and may stand still while nobody is invoked, as in a process that is
+frozen between two invocations. A wall clock goes on, and may be set back. So what is handed on has the difference of
+the two with it, and whatever the wall clock went ahead of the machine's since then has passed as well: of the two
+clocks the one that says more is believed.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["NEW", "NOTHING", "Carried", "Health"]
 
 _PART = 1000  # of an event: what a rate of one a second gives in a millisecond
+_ROUNDING_MS = 1  # by which the difference of two clocks in whole milliseconds changes though both go on alike
 _FOR_GOOD = (Kind.CONTENT, Kind.TARGET)
 
 
@@ -58,6 +64,16 @@ class Health:
     at_once: int | None = None
     spent: int = 0
     spent_at_ms: int = 0
+
+    def aged(self, ms: int) -> Health:
+        """Return it as it is when so much time has passed of which the machine's clock knows nothing."""
+        verified, opened = self.verified_until_ms, self.open_until_ms
+        return replace(
+            self,
+            verified_until_ms=None if verified is None else verified - ms,
+            open_until_ms=None if opened is None else opened - ms,
+            spent_at_ms=self.spent_at_ms - ms,
+        )
 
     # --- presence ---
 
@@ -153,11 +169,32 @@ NEW = Health()
 class Carried:
     """What an invocation hands to the next one of the same relay.
 
-    `health` of each destination, in their order; recent `parks`, as pairs of a destination and a time.
+    `health` of each destination, in their order; recent `parks`, as pairs of a destination and a time; by how much a
+    wall clock was ahead of the machine's (`apart_ms`) when both were read last, None: never.
     """
 
     health: tuple[Health, ...] = ()
     parks: tuple[tuple[int, int], ...] = ()
+    apart_ms: int | None = None
+
+    def at(self, now_ms: int, wall_ms: int) -> Carried:
+        """Return it as it is at the start of an invocation: by the machine's clock now `now_ms`, by a wall clock `wall_ms`.
+
+        A wall clock that was set back takes nothing back, and one that was set ahead lets things be over too early:
+        the destination is asked for once more.
+        """
+        apart_ms = wall_ms - now_ms
+        if self.apart_ms is None:
+            return replace(self, apart_ms=apart_ms)
+        ahead_ms = apart_ms - self.apart_ms
+        if abs(ahead_ms) <= _ROUNDING_MS:  # would add up, with thousands of invocations a minute
+            return self
+        passed_ms = max(0, ahead_ms)
+        return Carried(
+            tuple(one.aged(passed_ms) for one in self.health),
+            tuple((place, at_ms - passed_ms) for place, at_ms in self.parks),
+            apart_ms,
+        )
 
 
 NOTHING = Carried()

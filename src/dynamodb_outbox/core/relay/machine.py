@@ -73,8 +73,8 @@ __all__ = ["Machine"]
 class Machine:
     """One invocation of the relay over `entries`, which are in the order of the stream.
 
-    `limits` are those of the destinations, in their order. `carried` comes from the invocation before, on the same
-    clock; the attribute of that name is what to hand to the next one. Of the records `idle` nothing is written when
+    `limits` are those of the destinations, in their order. `carried` comes from the invocation before, on the
+    same clock (`Carried.at` has seen to it); the attribute of that name is what to hand to the next one. Of the records `idle` nothing is written when
     they are accepted. `progress` has the state of each event, `destinations` what is known of each.
     """
 
@@ -102,6 +102,7 @@ class Machine:
         self._gate = Gate(entries, settings)
         self._parking = Parking(entries, self.progress, settings, carried.parks)
         self._settling = Settling(entries, settings, table_until_ms, idle)
+        self._apart_ms = carried.apart_ms
         self._attempts: dict[int, int] = {}
         self._sent: dict[int, tuple[int, tuple[int, ...]]] = {}  # batch -> (destination, entries)
         self._batches = 0
@@ -115,7 +116,7 @@ class Machine:
     @property
     def carried(self) -> Carried:
         """What to hand to the next invocation."""
-        return Carried(tuple(one.health for one in self.destinations), self._parking.recent)
+        return Carried(tuple(one.health for one in self.destinations), self._parking.recent, self._apart_ms)
 
     @property
     def unsettled(self) -> int:
