@@ -197,6 +197,31 @@ def test_a_park_waits_for_an_answer_too() -> None:
     assert simulation.parked == {0}
 
 
+@pytest.mark.parametrize("figures", [Settings(), Settings(breaker_failures=1)])
+def test_a_park_that_waits_for_an_answer_keeps_the_invocation_open(figures: Settings) -> None:
+    """Nothing is published meanwhile: what is accepted is settled at the end, in one call with what follows the park."""
+    ones = [Entry(0, "a", 1, None, 0), Entry(1, "x", 1, CONTENT, 1), Entry(2, "x", 1, None, 0)]
+    simulation = Simulation(ones, figures, [LIMITS, LIMITS], health={1: NEW})
+    simulation.start()
+    simulation.finish_verify(simulation.verifies[0], SILENT)
+    assert simulation.finish_publish(simulation.publishes[0], Answered((None,))) == [WaitUntil(25)]
+    assert simulation.pass_time(25) == [Verify(1)]
+    simulation.finish_verify(simulation.verifies[0], OK)
+    assert simulation.drain() == Done(None)
+    assert (simulation.parked, simulation.accepted, simulation.settle_calls) == ({1}, [0, 2], 1)
+
+
+@pytest.mark.parametrize("until_ms", [25, 26])
+def test_a_question_for_which_no_time_is_left_keeps_nothing_open(until_ms: int) -> None:
+    """What is accepted is settled at once where the pause would be over too late."""
+    ones = [Entry(0, "a", 1, None, 0), Entry(1, "x", 1, CONTENT, 1)]
+    simulation = Simulation(ones, Settings(), [LIMITS, LIMITS], health={1: NEW}, publish_until_ms=until_ms)
+    simulation.start()
+    simulation.finish_verify(simulation.verifies[0], SILENT)
+    simulation.finish_publish(simulation.publishes[0], Answered((None,)))
+    assert bool(simulation.settles) is (until_ms == 25)
+
+
 def test_once_missing_it_takes_more_than_a_shrug_to_publish() -> None:
     """A time-out after "there is no such bus" says nothing; it has to be found."""
     missing = Health(presence=Presence.MISSING)
@@ -229,14 +254,67 @@ def test_what_needs_no_publishing_asks_for_nothing() -> None:
 
 
 def test_destinations_take_turns_and_leave_each_other_room() -> None:
-    """One that has much to send, and hangs, keeps a request free for each other that has events left."""
+    """One that has much to send, and hangs, keeps a request free for each other that has something to send again."""
+    said = " ".join([*(f"{key}0" for key in "abcdefgh"), "x1"])
+    simulation = Simulation(entries(said), Settings(max_in_flight=4), [ONE, LIMITS])
+    simulation.start()
+    assert [one.destination for one in simulation.publishes] == [0, 1, 0, 0]
+    simulation.finish_publish(simulation.publishes[1], Answered((TRANSIENT,)))
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0], "the other is in a pause of 25 ms"
+    simulation.pass_time(25)
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0, 1]
+    assert simulation.drain() == Done(None)
+
+
+def test_what_is_behind_the_head_of_a_key_needs_no_room_and_has_it_when_its_turn_comes() -> None:
+    """The request for the head leaves its place to what follows."""
     said = " ".join([*(f"{key}0" for key in "abcdefgh"), "a1"])
     simulation = Simulation(entries(said), Settings(max_in_flight=4), [ONE, LIMITS])
     simulation.start()
-    assert [one.destination for one in simulation.publishes] == [0, 0, 0]
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0, 0]
     simulation.finish_publish(simulation.publishes[0], Answered((None,)))
-    assert sorted(one.destination for one in simulation.publishes) == [0, 0, 0, 1]
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0, 1]
     assert simulation.drain() == Done(None)
+
+
+def test_a_key_that_is_stuck_slows_down_no_other() -> None:
+    """Its head is sent again and again; what follows of it for seven others takes no request from the rest."""
+    said = " ".join(["s0", *(f"s{place}" for place in range(1, 8)), *(f"{key}0" for key in "abcdefghijklmnop")])
+    simulation = Simulation(entries(said), Settings(), [ONE, *[LIMITS] * 7])
+    simulation.start()
+    simulation.finish_publish(simulation.publishes[0], Answered((TRANSIENT,)))
+    assert len(simulation.publishes) == 8
+
+
+def test_room_is_left_for_what_follows_a_park() -> None:
+    """The head of a key was refused there, which left its place; the next of the key comes when it is parked."""
+    said = " ".join(["x1", "x1", *(f"{key}0" for key in "abcdefgh")])
+    simulation = Simulation(entries(said), Settings(max_in_flight=4), [ONE, LIMITS])
+    simulation.start()
+    refused = next(one for one in simulation.publishes if one.destination == 1)
+    simulation.finish_publish(refused, Answered((CONTENT,)))
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0]
+    simulation.finish_park(simulation.parks[0], parked=True)
+    assert [one.destination for one in simulation.publishes] == [0, 0, 0, 1]
+    assert simulation.drain() == Done(None)
+
+
+def test_room_is_left_for_the_question_before_a_park_and_for_keys_that_are_being_read() -> None:
+    """One is asked for though it has nothing to publish; another has events of keys of which nobody knows yet."""
+    said = [*entries("a0 b0 c0 d0"), Entry(4, "x", 1, CONTENT, 1)]
+    waits = Simulation(said, Settings(max_in_flight=2), [ONE, LIMITS], health={1: NEW})
+    waits.start()
+    assert (len(waits.publishes), waits.verifies) == (1, [Verify(1)])
+    waits.finish_verify(waits.verifies[0], SILENT)
+    assert len(waits.publishes) == 1
+    assert waits.pass_time(25) == [Verify(1)]
+    figures = Settings(max_in_flight=2, on_poison="park_key", read_batch=4)
+    reads = Simulation(entries("a0 b0 c0 d0 x1"), figures, [ONE, LIMITS])
+    reads.start()
+    reads.finish_read(reads.reads[0])
+    assert [one.destination for one in reads.publishes] == [0]
+    reads.finish_read(reads.reads[0])
+    assert [one.destination for one in reads.publishes] == [0, 1]
 
 
 def test_with_one_request_at_a_time_they_alternate() -> None:

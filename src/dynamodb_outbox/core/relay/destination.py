@@ -83,6 +83,14 @@ class Destination:
             return False
         return parks_wait or bool(self._ready and not self.health.is_open(now_ms))
 
+    def needs_room(self, now_ms: int, *, parks_wait: bool, more: bool) -> bool:
+        """Whether others leave a request for it: something is to be sent (`more`: soon), or it is to be asked for."""
+        if self.under_way or self.halted:
+            return False
+        if parks_wait and not self.health.is_verified(now_ms):
+            return True
+        return bool(self._ready or self._later or more) and not self.health.is_open(now_ms)
+
     def ask(self, now_ms: int) -> None:
         """Note that it is being asked for."""
         self._asked_ms = now_ms

@@ -178,7 +178,7 @@ class Carried:
     apart_ms: int | None = None
 
     def at(self, now_ms: int, wall_ms: int) -> Carried:
-        """Return it as it is at the start of an invocation: by the machine's clock now `now_ms`, by a wall clock `wall_ms`.
+        """Return it as it is when an invocation begins, `now_ms` by the machine's clock and `wall_ms` by a wall clock.
 
         A wall clock that was set back takes nothing back, and one that was set ahead lets things be over too early:
         the destination is asked for once more.

@@ -27,8 +27,10 @@ What always holds, whatever the facts and in whatever order they come:
  7. A record is settled when all its events are accepted, never before, and never when one of them is parked.
  8. Done comes once, last, with nothing under way; it names the lowest record with an event neither accepted nor parked.
  9. Neither a failed settle nor a missing one changes the answer; `unsettled` counts the records that it leaves pending.
-10. Of `max_in_flight` requests one is left for each other destination that has events and no request under way; they
-    take turns. So one that answers slowly, or not at all, slows down nobody but its own keys.
+10. Of `max_in_flight` requests one is left for each other destination that has no request under way and something to
+    send: the head of a key, be it in a pause, or what follows a park that is under way. They take turns. So one that
+    answers slowly, or not at all, slows down nobody but its own keys. Events behind the head of a key need nothing
+    left: the request that accepts the head leaves its place. So a key that is stuck slows down no other.
 """
 
 from __future__ import annotations
@@ -73,9 +75,10 @@ __all__ = ["Machine"]
 class Machine:
     """One invocation of the relay over `entries`, which are in the order of the stream.
 
-    `limits` are those of the destinations, in their order. `carried` comes from the invocation before, on the
-    same clock (`Carried.at` has seen to it); the attribute of that name is what to hand to the next one. Of the records `idle` nothing is written when
-    they are accepted. `progress` has the state of each event, `destinations` what is known of each.
+    `limits` are those of the destinations, in their order. `carried` comes from the invocation before, on the same
+    clock (`Carried.at` sees to that); the attribute of that name is what to hand to the next one. Of the records `idle`
+    nothing is written when they are accepted. `progress` has the state of each event, `destinations` what is known of
+    each.
     """
 
     def __init__(
@@ -331,18 +334,28 @@ class Machine:
             place = (self._turn + step) % count
             one = self.destinations[place]
             wants = one.wants_verify(now_ms, parks_wait=self._parking.waits_for(place)) or one.can_be_sent(now_ms)
-            if wants and (not one.under_way or free > self._left_for_others(one, now_ms)):
+            if wants and (not one.under_way or free > self._left_for_others(place, now_ms)):
                 self._turn = place + 1
                 return place
         return None
 
-    def _left_for_others(self, one: Destination, now_ms: int) -> int:
-        """Count the destinations besides that have events, and no request under way."""
+    def _left_for_others(self, place: int, now_ms: int) -> int:
+        """Count the destinations besides that have something to send, and no request under way."""
+        following = {self._entries[number].destination for number in self._following_parks()}
         return sum(
-            other.left > 0 and not other.under_way and not other.is_held(now_ms)
-            for other in self.destinations
-            if other is not one
+            one.needs_room(
+                now_ms,
+                parks_wait=self._parking.waits_for(other),
+                more=other in following or (self._gate.is_reading and one.left > 0),
+            )
+            for other, one in enumerate(self.destinations)
+            if other != place
         )
+
+    def _following_parks(self) -> list[int]:
+        """Return the entries that may come up when the parks that are under way have ended."""
+        following = (self._gate.after(number) for number in self._parking.under_way())
+        return [number for number in following if number is not None]
 
     def _settles(self, commands: list[Command], now_ms: int) -> None:
         if not self._settling.waits:

@@ -67,6 +67,10 @@ class Parking:
         """Whether a park is under way, after which more may be published."""
         return bool(self._under_way)
 
+    def under_way(self) -> list[int]:
+        """Return the entries that are named by parks under way."""
+        return [number for named in self._under_way.values() for number in named]
+
     def waits_for(self, destination: int) -> bool:
         """Whether an event of a destination waits to be parked."""
         return bool(self._waiting.get(destination))
