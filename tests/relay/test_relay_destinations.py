@@ -199,7 +199,7 @@ def test_a_park_waits_for_an_answer_too() -> None:
 
 @pytest.mark.parametrize("figures", [Settings(), Settings(breaker_failures=1)])
 def test_a_park_that_waits_for_an_answer_keeps_the_invocation_open(figures: Settings) -> None:
-    """Nothing is published meanwhile: what is accepted is settled at the end, in one call with what follows the park."""
+    """What is accepted is settled at the end, in one call with what follows the park."""
     ones = [Entry(0, "a", 1, None, 0), Entry(1, "x", 1, CONTENT, 1), Entry(2, "x", 1, None, 0)]
     simulation = Simulation(ones, figures, [LIMITS, LIMITS], health={1: NEW})
     simulation.start()

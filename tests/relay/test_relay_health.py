@@ -161,6 +161,14 @@ def test_a_throttled_destination_is_sent_fewer_requests_and_others_are_not() -> 
     assert sorted(publish.destination for publish in simulation.publishes) == [0, 0, 1, 1, 1, 1]
 
 
+def test_a_question_without_an_answer_gives_nothing_back() -> None:
+    """It says nothing of how much may be sent; one request may be under way still, after four of them."""
+    health = replace(FOUND, at_once=1)
+    for _ in range(4):
+        health = health.after((), 0, 0.5, FIVE, failed=True)
+    assert (health.at_once, health.failures) == (1, 4)
+
+
 @given(st.lists(st.sampled_from(("throttled", "accepted", "failed")), max_size=40), st.integers(1, 9))
 def test_at_least_one_and_at_most_all_requests_may_be_under_way(drawn: list[str], most: int) -> None:
     """Whatever happens."""

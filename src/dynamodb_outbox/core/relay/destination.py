@@ -157,9 +157,11 @@ class Destination:
 
     # --- time ---
 
-    def may_send_more(self, now_ms: int, until_ms: int) -> bool:
-        """Whether anything is under way, or can be sent before `until_ms`."""
+    def may_send_more(self, now_ms: int, until_ms: int, *, parks_wait: bool) -> bool:
+        """Whether anything is under way, or can be sent before `until_ms`; also after a park that waits for an answer."""
         if self.under_way:
+            return True
+        if parks_wait and not self.halted and not self.health.is_verified(now_ms) and self._ask_at_ms < until_ms:
             return True
         if self.is_held(now_ms):
             return False

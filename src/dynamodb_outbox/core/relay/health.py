@@ -107,7 +107,7 @@ class Health:
     def after(
         self, results: Sequence[Fault | None], now_ms: int, u: float, settings: Settings, *, failed: bool
     ) -> Health:
-        """Take in what a request came to; `failed` as a whole, in a way that may pass."""
+        """Take in what a request, or (no results) a question came to; `failed` as a whole, in a way that may pass."""
         health = self
         if failed:
             health = _failed(self, now_ms, u, settings)
@@ -156,7 +156,7 @@ def _paced(health: Health, results: Sequence[Fault | None], settings: Settings) 
     at_once = most if health.at_once is None else health.at_once
     if any(fault is not None and fault.throttled for fault in results):
         return replace(health, at_once=max(1, at_once // 2))
-    if at_once < most and not any(results):
+    if at_once < most and results and not any(results):
         return replace(health, at_once=at_once + 1)
     return health
 

@@ -376,7 +376,10 @@ class Machine:
         if now_ms >= self._publish_until:
             return False
         busy = self._verifying or self._parking.is_under_way or self._gate.is_reading
-        return bool(busy) or any(one.may_send_more(now_ms, self._publish_until) for one in self.destinations)
+        return bool(busy) or any(
+            one.may_send_more(now_ms, self._publish_until, parks_wait=self._parking.waits_for(place))
+            for place, one in enumerate(self.destinations)
+        )
 
     # --- time ---
 
