@@ -13,7 +13,7 @@ from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
 from dynamodb_outbox.misfits import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
@@ -60,7 +60,7 @@ class Delivery:
             else:
                 self._add_events(number, one, record)
         if layout.settle == "none":
-            self.idle = {number for number, one in enumerate(self.selected) if needs_no_settling(one.image, layout)}
+            self.idle |= {number for number, one in enumerate(self.selected) if needs_no_settling(one.image, layout)}
 
     @property
     def held_at(self) -> str | None:
@@ -68,15 +68,19 @@ class Delivery:
         return None if self.held is None else self.held.sequence_number
 
     def _add_events(self, number: int, one: Selected, record: Record) -> None:
-        knows = len(self._memory) > 0
+        knows, settled = len(self._memory) > 0, bool(record.events)
         for event in record.events:
             place = self._routes.route(event)
+            accepted = self._accepted(one, place, event.id) if knows and not isinstance(place, Fault) else None
+            settled = settled and accepted is not None and self._memory.is_settled(accepted)
             if isinstance(place, Fault):
                 self._add(Entry(number, record.key, 0, place, NOWHERE), None, event.id)
-            elif knows and self._accepted(one, place, event.id) in self._memory:
+            elif accepted is not None and accepted in self._memory:
                 self._add(Entry(number, record.key, 0, None, place, accepted=True), None, event.id)
             else:
                 self._add_prepared(number, record.key, place, event)
+        if settled:
+            self.idle.add(number)
 
     def _add_prepared(self, number: int, key: str, place: int, event: Event) -> None:
         prepared = self._sinks[place].prepare(event)
@@ -101,13 +105,14 @@ class Delivery:
         end = self._first[following] if following < len(self._first) else len(self.entries)
         return None if len(command.refused) == end - first else tuple(number - first for number in command.refused)
 
-    def remember(self, numbers: Iterable[int]) -> None:
-        """Remember that these entries were accepted."""
+    def remember(self, numbers: Iterable[int], settled: Collection[int]) -> None:
+        """Remember that these entries were accepted, and that the records `settled` are."""
         if self._memory.is_off:
             return
         for number in numbers:
             entry = self.entries[number]
-            self._memory.add(self._accepted(self.selected[entry.record], entry.destination, self._ids[number]))
+            accepted = self._accepted(self.selected[entry.record], entry.destination, self._ids[number])
+            self._memory.add(accepted, settled=entry.record in settled)
 
     def _accepted(self, one: Selected, place: int, event_id: str) -> Accepted:
         return Accepted(one.stream, self._sinks[place].name, one.sequence_number, event_id)

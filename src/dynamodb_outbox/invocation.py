@@ -101,7 +101,7 @@ class Invocation:
         finally:
             while self._under_way:
                 self._next(None)
-            self._delivery.remember(self._machine.progress.at(State.ACCEPTED))
+            self._delivery.remember(self._machine.progress.at(State.ACCEPTED), self._machine.settled)
 
     def _next(self, wake_ms: int | None) -> Fact:
         fact = self._facts.get(None if wake_ms is None else wake_ms - self._tools.clock.monotonic_ms())
@@ -178,7 +178,10 @@ class Invocation:
         images = [self._delivery.selected[record].image for record in command.records]
         settled = self._tools.states.settle(self._delivery.table, images, self._tools.clock.now_ms())
         self._log.not_settled(settled.failed)
-        return SettleDone(command.records, tuple(command.records[position] for position in settled.again))
+        again = tuple(command.records[position] for position in settled.again)
+        all_told = settled.done + settled.changed + len(again) == len(command.records)  # else: which failed is not said
+        known = tuple(record for record in command.records if all_told and record not in again)
+        return SettleDone(command.records, again, known)
 
     # --- what is logged ---
 

@@ -217,9 +217,12 @@ class Simulation:
     def finish_settle(self, settle: Settle, again: tuple[int, ...] = ()) -> list[Command]:
         """Let a settle call end."""
         self.settles.remove(settle)
-        self.settled.update(set(settle.records) - set(again))
+        settled = tuple(record for record in settle.records if record not in again)
+        self.settled.update(settled)
         self.retried.update(again)
-        return self.feed(SettleDone(settle.records, again))
+        commands = self.feed(SettleDone(settle.records, again, settled))
+        assert set(self.machine.settled) == set(self.settled)
+        return commands
 
     def pass_time(self, ms: int) -> list[Command]:
         """Let time go by."""

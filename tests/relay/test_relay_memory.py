@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from relay_shell import ARN, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
 from dynamodb_outbox.adapters.system import SystemClock
+from dynamodb_outbox.core.record.moves import Settled
 from dynamodb_outbox.core.relay.memory import Accepted, Memory
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, RequestFailed
 
@@ -125,6 +126,56 @@ def test_remembered_events_keep_their_place_in_the_order_of_their_key_and_are_se
     assert [short(event) for event in bus.accepted] == ["a", "b", "3"]
     assert table.settled.count("OUTBOX#3") == 1
     assert table.settled.count("OUTBOX#2") >= 1
+
+
+def test_a_record_that_is_known_to_be_settled_is_not_settled_again() -> None:
+    """Nor is one of which nothing was left to write; one whose settling failed, or was not answered, is."""
+    answers = [
+        (Settled(done=2), ["OUTBOX#1", "OUTBOX#2"]),
+        (Settled(done=1, changed=1), ["OUTBOX#1", "OUTBOX#2"]),
+        (Settled(done=1, failed={"AccessDenied": 1}), ["OUTBOX#1", "OUTBOX#2"] * 2),
+        (None, ["OUTBOX#1", "OUTBOX#2"] * 2),
+    ]
+    for answer, settled in answers:
+
+        class Some(Table):
+            asked = 0
+
+            def settle(self, table: str, images: Sequence[Any], now_ms: int) -> Settled:
+                self.asked += 1
+                super().settle(table, images, now_ms)
+                if self.asked > 1:
+                    return Settled(done=len(images))
+                if answer is None:  # noqa: B023 -- called within the turn
+                    raise RuntimeError("anything")
+                return answer  # noqa: B023
+
+        table, bus = Some(), Bus()
+        made = relay(bus, table)
+        records = [row(1), row(2, pk="b")]
+        for _ in range(3):
+            assert deliver(made, records) == 1
+        assert table.settled == settled
+        assert len(bus.accepted) == 2
+
+
+def test_a_record_of_which_one_event_was_forgotten_is_settled_again() -> None:
+    """That one is published again, and who knows what became of the record."""
+    table, bus = Table(), Bus()
+    made = relay(bus, table, remember_accepted=1)
+    for _ in range(2):
+        assert deliver(made, [several(1, "ab")]) == 1
+    assert [short(event) for event in bus.accepted] == ["a", "b", "a"]
+    assert table.settled == ["OUTBOX#1"] * 2
+
+
+def test_of_what_is_settled_before_the_rest_of_its_record_is_remembered_nothing_is_taken_back() -> None:
+    """An acceptance that is remembered again keeps what is known of its record."""
+    memory = Memory(2)
+    memory.add(one(1), settled=True)
+    memory.add(one(1))
+    memory.add(one(2))
+    assert (memory.is_settled(one(1)), memory.is_settled(one(2)), memory.is_settled(one(3))) == (True, False, False)
 
 
 def test_what_was_only_sent_is_not_remembered() -> None:

@@ -152,10 +152,14 @@ class KeysRead:
 
 @dataclass(frozen=True)
 class SettleDone:
-    """The settle call for `records` ended; those in `again` may succeed when tried again."""
+    """The settle call for `records` ended; those in `again` may succeed when tried again.
+
+    Of those in `settled` it is known that nothing is left to write.
+    """
 
     records: tuple[int, ...]
     again: tuple[int, ...] = ()
+    settled: tuple[int, ...] = ()
 
 
 Fact = Tick | PublishDone | VerifyDone | ParkDone | KeysRead | SettleDone

@@ -158,7 +158,7 @@ class Destination:
     # --- time ---
 
     def may_send_more(self, now_ms: int, until_ms: int, *, parks_wait: bool) -> bool:
-        """Whether anything is under way, or can be sent before `until_ms`; also after a park that waits for an answer."""
+        """Whether anything is under way, or can be sent before `until_ms`, or asked for, when parks wait for that."""
         if self.under_way:
             return True
         if parks_wait and not self.halted and not self.health.is_verified(now_ms) and self._ask_at_ms < until_ms:

@@ -126,6 +126,11 @@ class Machine:
         """How many records were accepted, and there was no time, or no attempt left, to settle them."""
         return self._settling.unsettled
 
+    @property
+    def settled(self) -> Collection[int]:
+        """The records that were settled in this invocation, as far as is known."""
+        return self._settling.settled
+
     def step(self, fact: Fact, now_ms: int, u: float) -> list[Command]:
         """Take in what happened and say what to do about it, in order.
 
@@ -175,6 +180,7 @@ class Machine:
                 self._come_up(number)
         elif isinstance(fact, SettleDone):
             self._table_calls -= 1
+            self._settling.settled.update(fact.settled)
             self._settling.again(fact.again, now_ms, u)
 
     def _published(self, fact: PublishDone, now_ms: int, u: float) -> None:

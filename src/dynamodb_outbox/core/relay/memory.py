@@ -1,7 +1,8 @@
 """A bounded memory of what a sink accepted, so that a warm relay does not send it again.
 
 A batch of which one record failed is delivered again from there on, with all that was accepted behind it. Who remembers
-passes these over; they keep their place in the order of their key, and their records are settled as any other.
+passes these over; they keep their place in the order of their key. Their record is settled as any other, unless it is
+known to be settled, which is remembered too.
 
 What is remembered is an event of one stream record at one destination. The stream and the sequence number belong to it:
 a row that was deleted and written again under the same key is another stream record, and to be published again. Only an
@@ -34,7 +35,7 @@ class Memory:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: OrderedDict[Accepted, None] = OrderedDict()
+        self._known: OrderedDict[Accepted, bool] = OrderedDict()  # -> whether its record is known to be settled
 
     def __len__(self) -> int:
         return len(self._known)
@@ -47,11 +48,15 @@ class Memory:
         """Whether it can remember nothing."""
         return not self._most
 
-    def add(self, accepted: Accepted) -> None:
-        """Remember an acceptance, as the latest one used."""
+    def is_settled(self, accepted: Accepted) -> bool:
+        """Whether the record of an acceptance is known to be settled."""
+        return self._known.get(accepted, False)
+
+    def add(self, accepted: Accepted, *, settled: bool = False) -> None:
+        """Remember an acceptance, as the latest one used, and whether its record was `settled`, now or before."""
         if not self._most:
             return
-        self._known[accepted] = None
+        self._known[accepted] = settled or self.is_settled(accepted)
         self._known.move_to_end(accepted)
         if len(self._known) > self._most:
             self._known.popitem(last=False)

@@ -3,6 +3,7 @@
 A call takes up to 25 records. A call with fewer goes only when nothing more can be published in this invocation, or
 when the time for calls to the table runs out; so an invocation makes ceil(accepted records / 25) calls and one more at
 most, besides those that are tried again. No failure of a settle, and no settle that was left out, changes the answer.
+What is known to be settled is remembered with the acceptance (`memory`), and idle when it is delivered again.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ __all__ = ["Settling"]
 class Settling:
     """`unsettled` counts the records that were accepted, and that there was no time, or no attempt left, to settle.
 
-    Of the records `idle` nothing is written when they are accepted.
+    `settled` are the records of which it is known that they are. Of the records `idle` nothing is written when they are
+    accepted.
     """
 
     def __init__(self, entries: Sequence[Entry], settings: Settings, until_ms: int, idle: Collection[int]) -> None:
         self.unsettled = 0
+        self.settled: set[int] = set()
         self._settings = settings
         self._idle = idle
         self._until_ms = until_ms
