@@ -54,7 +54,7 @@ def test_a_wall_clock_that_is_set_back_prolongs_nothing() -> None:
 def test_the_parks_of_a_minute_ago_are_not_those_of_this_minute() -> None:
     """What the limit held is parked in the next invocation."""
     clock, table = Standing(), Table()
-    made = relay(Bus(lambda _: CONTENT), table, clock=clock)
+    made = relay(Bus(lambda _: CONTENT), table, clock=clock, max_in_flight=1)
     records = [row(number, pk=str(number)) for number in range(1, 16)]
     assert failures(made.lambda_handler({"Records": records}, Context())) == ["11"]
     clock.wall_ms += 60_000
