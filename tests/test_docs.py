@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dynamodb_outbox import Outbox, Relay
+from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking, park, park_there
@@ -156,10 +157,38 @@ def test_the_readmes_way_to_publish_a_parked_event_again(engine: Account, by_han
     relay = Relay(EventBridge("orders", client=engine.client("events")), client=client)
     inserted = [each for each in stream_records(engine, "shop") if each["eventName"] == "INSERT"]
     assert len(inserted) == 2
+    (again,) = client.scan(TableName="shop")["Items"]
+    assert relay.lambda_handler({"Records": inserted[:1]}, None) == {"batchItemFailures": []}
+    assert client.scan(TableName="shop")["Items"] == [again]
     assert relay.lambda_handler({"Records": inserted[1:]}, None) == {"batchItemFailures": []}
     (settled,) = client.scan(TableName="shop")["Items"]
     assert settled["ob_state" if by_hand else "state"] == {"S": "published"}
     assert not any(name.startswith(("parked_", "ob_parked_", "ob_pending")) for name in settled)
+
+
+def test_the_readmes_way_puts_a_record_that_is_parked_apart_into_its_old_place(engine: Account) -> None:
+    """Once the other one is gone from there; until then both stay as they are."""
+    shown: dict[str, Any] = {}
+    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
+    exec(example, shown)  # noqa: S102 -- running it is the test
+    client = engine.client("dynamodb")
+    create_table(client, "shop")
+    key = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1"}}
+    row = {**key, "type": {"S": "order.placed"}, "payload": {"S": "{}"}, "ts": {"N": "1"}}
+    newer = row | {"ts": {"N": "2"}}
+    client.put_item(TableName="shop", Item=newer)
+    parking = Parking("Refused", "said so", 1_700_000_000_000)
+    assert DynamoRecordStates(Layout(), client=client).park("shop", row, parking).new
+    (apart,) = shown["parked"](client, "shop")
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException):
+        shown["publish_again"](client, "shop", apart)
+    assert len(client.scan(TableName="shop")["Items"]) == 2
+    client.delete_item(TableName="shop", Key=key)
+    shown["publish_again"](client, "shop", apart)
+    (found,) = client.scan(TableName="shop")["Items"]
+    assert row.items() <= found.items()
+    assert "ob_again" in found
+    assert not any(name.startswith(("ob_parked_", "ob_pending", "ob_state")) for name in found)
 
 
 def test_the_readmes_way_refuses_a_record_of_another_layout(engine: Account) -> None:

@@ -32,7 +32,7 @@ RECORD_ATTRIBUTES = frozenset(
         "state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256", "keep_s", "ob_settle",
         "parked_at", "parked_code", "parked_reason", "parked_events",
         "ob_state", "ob_parked_at", "ob_parked_code", "ob_parked_reason", "ob_parked_events",  # in hand-written ones
-        "ob_guard", "ob_columns",
+        "ob_guard", "ob_columns", "ob_again", "ob_parked_pk", "ob_parked_sk",
     )
 )  # fmt: skip
 """Names of the attributes of the library's own items, as `core.record.schema` has them."""

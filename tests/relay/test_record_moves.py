@@ -24,10 +24,10 @@ ALONE = Layout(placement="table", sk=None)
 def test_settling_names_the_keys_that_there_are() -> None:
     """One, or two; binary as bytes, though Lambda's image has text."""
     alone = moves.settle("t", {"pk": {"S": "OUTBOX#1"}}, ALONE, now_ms=0)
-    assert alone["Statement"].endswith('WHERE "pk"=? AND "ob_state" IS MISSING')
+    assert alone["Statement"].endswith('WHERE "pk"=? AND "ob_state" IS MISSING AND "ob_again" IS MISSING')
     assert alone["Parameters"] == [{"S": "published"}, {"N": "604800"}, {"S": "OUTBOX#1"}]
     both = moves.settle("t", {"pk": {"B": "AAE="}, "sk": {"S": "OUTBOX#1"}}, BINARY, now_ms=0)
-    assert both["Statement"].endswith('WHERE "pk"=? AND "sk"=? AND "ob_state" IS MISSING')
+    assert both["Statement"].endswith('WHERE "pk"=? AND "sk"=? AND "ob_state" IS MISSING AND "ob_again" IS MISSING')
     assert both["Parameters"][2:] == [{"B": b"\x00\x01"}, {"S": "OUTBOX#1"}]
 
 
@@ -49,7 +49,7 @@ def test_parking_writes_the_layouts_names() -> None:
     """Into a record of ours, into a row that is there, and when events are added."""
     ours = {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}, "ob_v": {"N": "1"}, "x_state": {"S": "pending"}}
     request = moves.park("t", ours, RENAMED, WHY)
-    assert request["ExpressionAttributeNames"] == {"#pk": "pk", "#state": "x_state"}
+    assert request["ExpressionAttributeNames"] == {"#pk": "pk", "#state": "x_state", "#s0": "ob_again"}
     assert request["Item"] == ours | {
         "x_id": {"S": "1"},
         "x_key": {"S": "A"},
@@ -68,6 +68,7 @@ def test_parking_writes_the_layouts_names() -> None:
     more = moves.park_more("t", request["Item"], RENAMED, WHY)
     assert set(more["ExpressionAttributeNames"].values()) == {
         "x_state", "x_parked_at", "x_parked_code", "x_parked_reason", "x_parked_events",
+        "x_id", "x_at", "ob_again",
     }  # fmt: skip
 
 
@@ -81,9 +82,9 @@ def test_the_columns_of_a_hand_written_row_stay_what_they_are_when_it_is_parked(
     added = {name for name in item if name not in row}
     assert added == {"ob_state", "ob_pending"} | {f"ob_parked_{name}" for name in ("at", "code", "reason", "events")}
     there = moves.park_there("t", row, Layout(), WHY)
-    assert set(there["ExpressionAttributeNames"].values()) == added | {"pk", "expires_at"}
+    assert set(there["ExpressionAttributeNames"].values()) == added | {"pk", "expires_at", "ob_again"}
     more = moves.park_more("t", item, Layout(), WHY)
-    assert set(more["ExpressionAttributeNames"].values()) == added - {"ob_pending"}
+    assert set(more["ExpressionAttributeNames"].values()) == added - {"ob_pending"} | {"ob_again"}
     assert needs_no_parking(item, frozenset("1"), Layout())
     assert not needs_no_parking(item, frozenset("2"), Layout())
 

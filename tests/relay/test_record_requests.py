@@ -27,6 +27,11 @@ WHY: dict[str, Any] = {
     "parked_reason": {"S": "never"},
 }
 WHY_BY_HAND = {name if name == "ob_pending" else f"ob_{name}": value for name, value in WHY.items()}
+SAME_ROW = "attribute_not_exists(#s0) AND #s1 = :s1 AND #s2 = :s2 AND #s3 = :s3"
+SAME_ROW_NAMES = {"#s0": "ob_again", "#s1": "type", "#s2": "ts", "#s3": "payload"}
+SAME_ROW_VALUES: dict[str, Any] = {":s1": {"S": "t"}, ":s2": {"N": "1"}, ":s3": {"S": "{}"}}
+SAME_NAMES = {"#s0": "ob_again", "#s1": "id", "#s2": "at", "#s3": "payload"}
+SAME_VALUES: dict[str, Any] = {":s1": {"S": "1"}, ":s2": {"N": "1000"}, ":s3": {"S": "{}"}}
 IF_ABSENT: dict[str, Any] = {
     "ConditionExpression": "attribute_not_exists(#pk)",
     "ExpressionAttributeNames": {"#pk": "pk"},
@@ -41,8 +46,9 @@ def test_parking_a_row_that_is_there_adds_to_it() -> None:
         "Key": KEY,
         "UpdateExpression": "SET #0 = :0, #1 = :1, #2 = :2, #3 = :3, #4 = :4, #5 = :5, #6 = :6, #7 = :7, #8 = :8 "
         "REMOVE #ttl",
-        "ConditionExpression": "attribute_exists(#pk) AND attribute_not_exists(#state)",
-        "ExpressionAttributeNames": {
+        "ConditionExpression": f"attribute_exists(#pk) AND attribute_not_exists(#state) AND {SAME_ROW}",
+        "ExpressionAttributeNames": SAME_ROW_NAMES
+        | {
             "#pk": "pk",
             "#state": "ob_state",
             "#ttl": "expires_at",
@@ -56,7 +62,8 @@ def test_parking_a_row_that_is_there_adds_to_it() -> None:
             "#7": "key",
             "#8": "at",
         },
-        "ExpressionAttributeValues": {
+        "ExpressionAttributeValues": SAME_ROW_VALUES
+        | {
             ":0": {"S": "parked"},
             ":1": {"N": "5000"},
             ":2": {"S": "Bad"},
@@ -73,8 +80,13 @@ def test_parking_a_row_that_is_there_adds_to_it() -> None:
 def test_parking_a_record_whose_state_somebody_wrote_keeps_to_what_was_found() -> None:
     """Id, key and time stay as they are in it; the state must still be the one found, whatever it is."""
     request = moves.park_there("shop", OURS | {"state": {"S": "odd"}, "at": {"S": "x"}}, LAYOUT, ALL)
-    assert request["ConditionExpression"] == "attribute_exists(#pk) AND #state = :found"
+    assert request["ConditionExpression"] == (
+        "attribute_exists(#pk) AND #state = :found AND attribute_not_exists(#s0) AND #s1 = :s1 AND #s2 = :s2"
+    )
     assert request["ExpressionAttributeNames"] == {
+        "#s0": "ob_again",
+        "#s1": "id",
+        "#s2": "payload",
         "#pk": "pk",
         "#state": "state",
         "#ttl": "expires_at",
@@ -86,6 +98,8 @@ def test_parking_a_record_whose_state_somebody_wrote_keeps_to_what_was_found() -
         "#5": "at",
     }
     assert request["ExpressionAttributeValues"] == {
+        ":s1": {"S": "1"},
+        ":s2": {"S": "{}"},
         ":found": {"S": "odd"},
         ":0": {"S": "parked"},
         ":1": {"N": "5000"},
@@ -104,9 +118,9 @@ def test_parking_a_record_of_ours_writes_it_whole() -> None:
         "TableName": "shop",
         "Item": OURS | WHY | {"state": {"S": "parked"}, "parked_events": {"NS": ["2", "10"]}},
         **IF_ABSENT,
-        "ConditionExpression": "attribute_not_exists(#pk) OR #state = :was",
-        "ExpressionAttributeNames": {"#pk": "pk", "#state": "state"},
-        "ExpressionAttributeValues": {":was": {"S": "pending"}},
+        "ConditionExpression": f"attribute_not_exists(#pk) OR #state = :was AND {SAME_ROW}",
+        "ExpressionAttributeNames": SAME_NAMES | {"#pk": "pk", "#state": "state"},
+        "ExpressionAttributeValues": SAME_VALUES | {":was": {"S": "pending"}},
     }
     without = {name: value for name, value in OURS.items() if name != "state"}
     assert moves.park("shop", without, LAYOUT, ALL) == {
@@ -164,33 +178,33 @@ def test_adding_to_a_parked_record() -> None:
         "TableName": "shop",
         "Key": KEY,
         "UpdateExpression": "SET #0 = :0, #1 = :1, #2 = :2 ADD #events :events",
-        "ConditionExpression": "#state = :parked",
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values | {":events": {"NS": ["2", "10"]}},
+        "ConditionExpression": f"#state = :parked AND {SAME_ROW}",
+        "ExpressionAttributeNames": SAME_NAMES | names,
+        "ExpressionAttributeValues": SAME_VALUES | values | {":events": {"NS": ["2", "10"]}},
     }
     assert moves.park_more("shop", OURS, LAYOUT, SOME) == request
     assert moves.park_more("shop", ROW, LAYOUT, ALL) == request | {
         "UpdateExpression": "SET #0 = :0, #1 = :1, #2 = :2 REMOVE #events",
-        "ExpressionAttributeNames": {name: f"ob_{attribute}" for name, attribute in names.items()},
-        "ExpressionAttributeValues": values,
+        "ExpressionAttributeNames": SAME_ROW_NAMES | {name: f"ob_{attribute}" for name, attribute in names.items()},
+        "ExpressionAttributeValues": SAME_ROW_VALUES | values,
     }
 
 
 def test_taking_the_ttl_away() -> None:
-    """From a record that is there, in the state found; an empty list of values is refused, so there is none."""
+    """From the record that is there, in the state found; an empty list of values is refused, so there is none."""
     request: dict[str, Any] = {
         "TableName": "shop",
         "Key": KEY,
         "UpdateExpression": "REMOVE #ttl",
-        "ConditionExpression": "attribute_exists(#pk) AND #state = :found",
-        "ExpressionAttributeNames": {"#pk": "pk", "#state": "state", "#ttl": "expires_at"},
-        "ExpressionAttributeValues": {":found": {"S": "pending"}},
+        "ConditionExpression": f"attribute_exists(#pk) AND #state = :found AND {SAME_ROW}",
+        "ExpressionAttributeNames": SAME_NAMES | {"#pk": "pk", "#state": "state", "#ttl": "expires_at"},
+        "ExpressionAttributeValues": SAME_VALUES | {":found": {"S": "pending"}},
     }
     assert moves.without_ttl("shop", OURS, LAYOUT) == request
     del request["ExpressionAttributeValues"]
-    assert moves.without_ttl("shop", ROW, LAYOUT) == request | {
-        "ConditionExpression": "attribute_exists(#pk) AND attribute_not_exists(#state)",
-        "ExpressionAttributeNames": {"#pk": "pk", "#state": "ob_state", "#ttl": "expires_at"},
+    assert moves.without_ttl("shop", KEY, LAYOUT) == request | {
+        "ConditionExpression": "attribute_exists(#pk) AND attribute_not_exists(#state) AND attribute_not_exists(#s0)",
+        "ExpressionAttributeNames": {"#s0": "ob_again", "#pk": "pk", "#state": "ob_state", "#ttl": "expires_at"},
     }
 
 
@@ -206,13 +220,16 @@ def test_settling_is_one_statement() -> None:
     """Names are quoted; the TTL counts in whole seconds from the time of the settle."""
     assert moves.settle('s"hop', OURS, LAYOUT, now_ms=1_700_000_000_999) == {
         "Statement": 'UPDATE "s""hop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending" '
-        'WHERE "pk"=? AND "sk"=? AND "state"=?',
+        'WHERE "pk"=? AND "sk"=? AND "state"=? AND "ob_again" IS MISSING AND "id"=? AND "at"=? AND "payload"=?',
         "Parameters": [
             {"S": "published"},
             {"N": str(1_700_000_000 + 7 * 24 * 60 * 60)},
             {"S": "ORDER#1"},
             {"S": "OUTBOX#1"},
             {"S": "pending"},
+            {"S": "1"},
+            {"N": "1000"},
+            {"S": "{}"},
         ],
     }
 

@@ -52,13 +52,15 @@ def test_settling_expects_the_state_it_saw() -> None:
     statement = settle("shop", PENDING | {"keep_s": {"N": "3600"}}, Layout(), now_ms=10_999)
     assert statement == {
         "Statement": 'UPDATE "shop" SET "state"=? SET "expires_at"=? REMOVE "ob_pending" '
-        'WHERE "pk"=? AND "sk"=? AND "state"=?',
+        'WHERE "pk"=? AND "sk"=? AND "state"=? AND "ob_again" IS MISSING AND "at"=? AND "payload"=?',
         "Parameters": [
             {"S": "published"},
             {"N": "3610"},
             {"S": "ORDER#1"},
             {"S": "OUTBOX#1"},
             {"S": "pending"},
+            PENDING["at"],
+            PENDING["payload"],
         ],
     }
 
@@ -76,9 +78,10 @@ def test_settling_expects_the_state_it_saw() -> None:
 def test_a_record_is_settled_as_it_says(relay: Any, settle_: str, statement: str, first: list[str]) -> None:
     """Whatever the layout of the relay says; what is not understood takes nothing away."""
     said = settle("shop", PENDING | {"ob_settle": {"S": settle_}}, Layout(settle=relay), now_ms=10_999)
-    assert said["Statement"] == statement + ' WHERE "pk"=? AND "sk"=? AND "state"=?'
+    where = ' WHERE "pk"=? AND "sk"=? AND "state"=? AND "ob_again" IS MISSING AND "at"=? AND "payload"=?'
+    assert said["Statement"] == statement + where
     values = [next(iter(value.values())) for value in said["Parameters"]]
-    assert values == [*first, "ORDER#1", "OUTBOX#1", "pending"]
+    assert values == [*first, "ORDER#1", "OUTBOX#1", "pending", PENDING["at"]["N"], PENDING["payload"]["S"]]
 
 
 @pytest.mark.parametrize("relay", ["expire", "mark", "delete", "none"])
@@ -110,7 +113,7 @@ def test_parking_alone_writes_an_item_that_is_gone() -> None:
     assert {pair: move.index for pair, move in MOVES.items() if move.index} == {("pending", "parked"): "parked"}
     assert "attribute_not_exists" in park("shop", PENDING, Layout(), WHY)["ConditionExpression"]
     assert "attribute_exists" in park_there("shop", PENDING, Layout(), WHY)["ConditionExpression"]
-    assert "attribute" not in park_more("shop", PENDING, Layout(), WHY)["ConditionExpression"]
+    assert park_more("shop", PENDING, Layout(), WHY)["ConditionExpression"].startswith("#state = :parked AND ")
 
 
 def test_a_record_that_nothing_settles_is_parked_without_its_ttl() -> None:
@@ -132,18 +135,25 @@ def test_the_ways_of_settling_are_those_of_the_layout() -> None:
 def test_no_statement_is_longer_than_dynamodb_takes() -> None:
     """8,192 characters [BC], with the longest names that a layout and a table can have, all of them to be quoted."""
     quotes = {what: '"' * 254 + letter for what, letter in (("pk", "p"), ("sk", "s"), ("ttl", "t"))}
-    layout = Layout(**cast("Any", quotes), columns={"state": '"' * 254 + "x"})
-    image = {quotes["pk"]: {"S": "k"}, quotes["sk"]: {"S": "OUTBOX#1"}, "ob_v": {"N": "1"}}
-    statement = settle("t" * 1024, image | {layout.column("state"): {"S": "pending"}}, layout, now_ms=0)["Statement"]
+    named = ("state", "id", "at", "payload", "type", "ts", "time")
+    columns = {name: '"' * 253 + f"x{place}" for place, name in enumerate(named)}
+    layout = Layout(**cast("Any", quotes), columns=columns)
+    text, number = {"S": "x"}, {"N": "1"}
+    image: dict[str, Any] = {quotes["pk"]: {"S": "k"}, quotes["sk"]: {"S": "OUTBOX#1"}, "ob_again": text}
+    image |= {columns[name]: number if name in ("ts", "at") else text for name in columns}
     service = botocore.session.get_session().get_service_model("dynamodb")
-    assert 3_500 < len(statement) < service.shape_for("PartiQLStatement").metadata["max"]
+    for seen in (image, image | {"ob_v": number}):
+        statement = settle("t" * 1024, seen, layout, now_ms=0)["Statement"]
+        assert 5_000 < len(statement) < service.shape_for("PartiQLStatement").metadata["max"]
 
 
 def test_settling_a_hand_written_row_expects_no_state() -> None:
     """It has none; and names of the layout are quoted."""
     image = {"p k": {"S": "a"}, 's"k': {"S": "OUTBOX#1"}}
     statement = settle("shop", image, Layout(pk="p k", sk='s"k'), now_ms=0)
-    assert statement["Statement"].endswith('WHERE "p k"=? AND "s""k"=? AND "ob_state" IS MISSING')
+    assert statement["Statement"].endswith(
+        'WHERE "p k"=? AND "s""k"=? AND "ob_state" IS MISSING AND "ob_again" IS MISSING'
+    )
     assert len(statement["Parameters"]) == 4
 
 
@@ -159,8 +169,13 @@ def test_parking_writes_the_whole_record() -> None:
         "parked_code": {"S": "MalformedDetail"},
         "parked_reason": {"S": "not JSON"},
     }
-    assert request["ConditionExpression"] == "attribute_not_exists(#pk) OR #state = :was"
-    assert request["ExpressionAttributeValues"] == {":was": {"S": "pending"}}
+    same = "attribute_not_exists(#s0) AND #s1 = :s1 AND #s2 = :s2"
+    assert request["ConditionExpression"] == f"attribute_not_exists(#pk) OR #state = :was AND {same}"
+    assert request["ExpressionAttributeValues"] == {
+        ":was": {"S": "pending"},
+        ":s1": PENDING["at"],
+        ":s2": PENDING["payload"],
+    }
 
 
 def test_parking_a_hand_written_row_gives_it_what_the_index_needs() -> None:
@@ -204,7 +219,7 @@ def test_parking_more_adds_to_a_parked_record_alone() -> None:
     some = park_more("shop", PENDING, Layout(), Parking("c", "r", 1, (10, 2)))
     assert some["UpdateExpression"].endswith("ADD #events :events")
     assert some["ExpressionAttributeValues"][":events"] == {"NS": ["2", "10"]}
-    assert some["ConditionExpression"] == "#state = :parked"
+    assert some["ConditionExpression"] == ("#state = :parked AND attribute_not_exists(#s0) AND #s1 = :s1 AND #s2 = :s2")
     assert park_more("shop", PENDING, Layout(), WHY)["UpdateExpression"].endswith("REMOVE #events")
 
 

@@ -1,7 +1,8 @@
 """Moves of stored records, over a DynamoDB client: `ports.RecordStates`.
 
 Both moves may be repeated: the same call twice leaves the table as one call does, so an answer that was lost is tried
-again without harm. A record that is no longer as expected is somebody else's success, never a fault.
+again without harm. A record that is no longer as expected is somebody else's success, never a fault. One under whose
+keys another one is by now is nobody's: it is parked beside that.
 
 One settle call is one request, of one statement for each item that there is something to write to. Two images of one
 item (a row that was deleted and written again) are one statement: what DynamoDB makes of two is not documented.
@@ -17,7 +18,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
 from dynamodb_outbox.core.record import moves
-from dynamodb_outbox.core.record.apart import apart_keys, stands_for
+from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
+from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
@@ -54,6 +56,9 @@ _TAKEN = moves.Parked(failure="both keys of the item that would stand for the re
 _NO_PLACE = moves.Parked(
     failure="it has no room for the marks of a parked record, or another use for `at`, and keys of this table's types "
     "have none for an item beside it"
+)
+_REPLACED = moves.Parked(
+    failure="another record is under its keys by now, and keys of this table's types have no place for it beside that"
 )
 _ATTEMPTS = 2
 _PARK_TURNS = 3
@@ -150,27 +155,28 @@ class DynamoRecordStates:
             found = self._put(moves.park(table, image, self._layout, parking))
             if found is None:
                 return moves.Parked(new=True)
-            if needs_no_parking(found, parking.positions, self._layout):
+            if found and not is_same(found, image, self._layout):
+                return self._park_copy(table, image, parking)
+            if self._is_done(table, found, parking):
                 return moves.Parked()
             if state_of(found, self._layout) == PARKED:
-                if self._update(moves.park_more(table, found, self._layout, parking)):
-                    return moves.Parked()
-            elif moves.stands_alone(found, self._layout):
+                continue
+            if moves.stands_alone(found, self._layout):
                 return None
-            elif found and self._update(moves.park_there(table, found, self._layout, parking)):
+            if found and self._update(moves.park_there(table, found, self._layout, parking)):
                 return moves.Parked(new=True)
         return _CHANGING
 
     def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
         for _ in range(_PARK_TURNS):
             found = self._read(table, image)
+            if found and not is_same(found, image, self._layout):
+                return self._park_copy(table, image, parking)
             if needs_no_parking(found, parking.positions, self._layout):
                 return moves.Parked()
             key, apart = self._read_apart(table, image)
-            if apart and needs_no_parking(apart, parking.positions, self._layout):
-                return moves.Parked()
             if apart:
-                if self._update(moves.park_more(table, apart, self._layout, parking)):
+                if self._is_done(table, apart, parking):
                     return moves.Parked()
                 continue
             if key is None:
@@ -182,6 +188,25 @@ class DynamoRecordStates:
             ):
                 return moves.Parked(new=True)
         return _CHANGING
+
+    def _park_copy(self, table: str, image: WireItem, parking: Parking) -> Parked:
+        """Park a whole record beside the one that is under its keys."""
+        if (key := copy_key(image, self._layout)) is None:
+            return _REPLACED
+        for _ in range(_PARK_TURNS):
+            found = self._put(moves.park_copy(table, key, image, self._layout, parking))
+            if found is None:
+                return moves.Parked(new=True)
+            if self._is_done(table, found, parking):
+                return moves.Parked()
+        return _CHANGING
+
+    def _is_done(self, table: str, found: WireItem, parking: Parking) -> bool:
+        """Add events to an item that is parked for others; whether the item found needs no more parking now."""
+        if needs_no_parking(found, parking.positions, self._layout):
+            return True
+        more = state_of(found, self._layout) == PARKED
+        return more and self._update(moves.park_more(table, found, self._layout, parking))
 
     def _read_apart(self, table: str, image: WireItem) -> tuple[WireItem | None, WireItem]:
         """Return the item that stands for a record, or else (the item empty) the key that it would get, if any."""

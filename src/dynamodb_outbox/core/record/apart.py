@@ -1,7 +1,8 @@
-"""What stands for a record that is parked apart, because nothing can be added to the record itself.
+"""Where a record is parked apart: nothing can be added to the record itself, or another one is under its keys by now.
 
-It is an item beside the record, under a key of which one attribute differs from the record's: the one that carries the
-prefix where that is text, else the partition key. `core.record.schema` has the rules for writers.
+What stands for it is an item beside the record, under a key of which one attribute differs from the record's: the one
+that carries the prefix where that is text, else the partition key. It is small where the record is still there, and
+the whole record where another one is in its place. `core.record.schema` has the rules for writers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import key_text, keys_of
+from dynamodb_outbox.core.record.same import digest
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["apart_keys", "stands_for"]
+__all__ = ["apart_keys", "copy_key", "stands_for"]
 
 _APART = "#parked"
 
@@ -39,9 +41,22 @@ def apart_keys(image: WireItem, layout: Layout) -> tuple[WireItem, ...]:
     return tuple({**key, name: {"S": text}} for text in texts)
 
 
+def copy_key(image: WireItem, layout: Layout) -> WireItem | None:
+    """Return the key of a whole record that is parked apart: another for each that had one key; None: no key is text.
+
+    No item of somebody's own is there, for the key is made of what the record says.
+    """
+    key, types = keys_of(image, layout.keys), layout.keys.types
+    name = next((name for name in (layout.carrier, layout.pk) if types[name] == "S"), None)
+    return None if name is None else {**key, name: {"S": f"{layout.prefix}{digest(image, layout)}{_APART}"}}
+
+
 def stands_for(found: WireItem, image: WireItem, layout: Layout) -> bool:
-    """Whether the item found under one of the `apart_keys` of a record is the one that stands for it."""
-    if schema.SCHEMA not in found:
+    """Whether the item found under one of the `apart_keys` of a record is the one that stands for it.
+
+    One that says another `ob_again` stood for what had been under the record's keys before.
+    """
+    if schema.SCHEMA not in found or found.get(schema.AGAIN) != image.get(schema.AGAIN):
         return False
     key = keys_of(image, layout.keys)
     partition = schema.value(found, layout, schema.PARKED_PK) or found[layout.pk]

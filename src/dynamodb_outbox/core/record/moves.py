@@ -4,6 +4,8 @@ Settling many records is a batch of PartiQL statements, each with its own condit
 both conditional per item and batched without being a transaction. Neither UPDATE nor DELETE of PartiQL creates an item.
 To delete one that is gone succeeds, so the same call twice does not tell that it was the second; an update does.
 
+Each condition names the state and what tells the record from others under its keys: `core.record.same`.
+
 Parking writes a record of ours as a whole, whether it is still there or not. A hand-written one is written as a whole
 only when it is gone; one that is there gets our attributes added, for its other columns are its writer's to change. So
 does a record of ours whose state is not that of the image, and none of the later ones: somebody wrote into it.
@@ -21,6 +23,7 @@ from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.by_hand import written_ms
 from dynamodb_outbox.core.record.decode import ordering_key, record_id
 from dynamodb_outbox.core.record.place import key_text, keys_of, native
+from dynamodb_outbox.core.record.same import SETTLE_TEXT, conditions
 from dynamodb_outbox.core.record.states import (
     PARKED,
     PARKED_AT,
@@ -48,6 +51,7 @@ __all__ = [
     "Settled",
     "park",
     "park_apart",
+    "park_copy",
     "park_more",
     "park_there",
     "read",
@@ -98,8 +102,8 @@ class Settled:
     """What a settle call came to, by positions in it.
 
     `done` are settled, by this call or since there is nothing to write; `changed` were no longer as expected (settled
-    before, parked, deleted) and are left alone; `again` may succeed when tried again; `failed` will not, for the
-    reasons given (reason -> how many).
+    before, parked, deleted, another record by now) and are left alone; `again` may succeed when tried again; `failed`
+    will not, for the reasons given (reason -> how many).
     A reason is logged, and so holds no value of a record.
     """
 
@@ -119,8 +123,9 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
     if not way.writes:
         raise ValueError("nothing is written to settle this record")
     key, state = keys_of(image, layout.keys), expected(image, layout)
-    where = _where(tuple(key), state.attribute, missing=state.value is None)
-    values = [*key.values()] if state.value is None else [*key.values(), native(state.value)]
+    demanded = {state.attribute: state.value, **conditions(image, layout, longest=SETTLE_TEXT)}
+    where = _where(tuple(key), tuple((name, value is None) for name, value in demanded.items()))
+    values = [*key.values(), *(native(value) for value in demanded.values() if value is not None)]
     if not way.stays:
         return {"Statement": f"DELETE FROM {_quoted(table)} {where}", "Parameters": values}  # noqa: S608 -- see `_where`
     changes = {state.attribute: move.state}
@@ -139,10 +144,14 @@ def _sets(names: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _where(key: tuple[str, ...], state: str, *, missing: bool) -> str:
-    """Return the words of a statement for an item in a state: quoted names alone, for each value is a parameter."""
-    named = " AND ".join(f"{_quoted(name)}=?" for name in key)
-    return f"WHERE {named} AND {_quoted(state)}{' IS MISSING' if missing else '=?'}"
+def _where(key: tuple[str, ...], demanded: tuple[tuple[str, bool], ...]) -> str:
+    """Return the words of a statement for an item by its key, and by attributes that it has, or (True) has not.
+
+    They hold quoted names alone, for each value is a parameter.
+    """
+    terms = [f"{_quoted(name)}=?" for name in key]
+    terms += [f"{_quoted(name)}{' IS MISSING' if missing else '=?'}" for name, missing in demanded]
+    return f"WHERE {' AND '.join(terms)}"
 
 
 def _keep_s(image: WireItem, layout: Layout) -> int:
@@ -167,10 +176,11 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
     request = _put_if_absent(table, item, layout)
     if state.value is None or schema.SCHEMA not in image:
         return request
+    same, names, values = _as_seen(image, layout)
     return request | {
-        "ConditionExpression": "attribute_not_exists(#pk) OR #state = :was",
-        "ExpressionAttributeNames": {"#pk": layout.pk, "#state": state.attribute},
-        "ExpressionAttributeValues": {":was": native(state.value)},
+        "ConditionExpression": f"attribute_not_exists(#pk) OR #state = :was AND {same}",
+        "ExpressionAttributeNames": names | {"#pk": layout.pk, "#state": state.attribute},
+        "ExpressionAttributeValues": values | {":was": native(state.value)},
     }
 
 
@@ -203,10 +213,24 @@ def park_there(table: str, found: WireItem, layout: Layout, parking: Parking) ->
 def _as_found(found: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
     """Return the condition that an item is there in the state found, the names and the values of it."""
     state = expected(found, layout)
-    names = {"#pk": layout.pk, "#state": state.attribute}
+    same, names, values = _as_seen(found, layout)
+    names |= {"#pk": layout.pk, "#state": state.attribute}
     if state.value is None:
-        return "attribute_exists(#pk) AND attribute_not_exists(#state)", names, {}
-    return "attribute_exists(#pk) AND #state = :found", names, {":found": state.value}
+        return f"attribute_exists(#pk) AND attribute_not_exists(#state) AND {same}", names, values
+    return f"attribute_exists(#pk) AND #state = :found AND {same}", names, values | {":found": state.value}
+
+
+def _as_seen(seen: WireItem, layout: Layout) -> tuple[str, dict[str, str], dict[str, AttributeValue]]:
+    """Return the condition that an item is the same record as was seen, the names and the values of it."""
+    terms, names, values = [], {}, {}
+    for place, (name, value) in enumerate(conditions(seen, layout).items()):
+        names[f"#s{place}"] = name
+        if value is None:
+            terms.append(f"attribute_not_exists(#s{place})")
+        else:
+            terms.append(f"#s{place} = :s{place}")
+            values[f":s{place}"] = native(value)
+    return " AND ".join(terms), names, values
 
 
 # --- a record to which nothing can be added: core/record/apart.py ---
@@ -228,6 +252,8 @@ def park_apart(table: str, key: WireItem, image: WireItem, layout: Layout, parki
         schema.STATE: {"S": PARKED},
     }
     item |= _index_and_reason(item, parking)
+    if schema.AGAIN in image:
+        item[schema.AGAIN] = image[schema.AGAIN]
     if (mark := schema.columns_mark(layout)) is not None:
         item[schema.COLUMNS] = mark
     if key[layout.pk] != record[layout.pk]:
@@ -235,6 +261,24 @@ def park_apart(table: str, key: WireItem, image: WireItem, layout: Layout, parki
     if layout.sk is not None:
         item[schema.PARKED_SK] = record[layout.sk]
     return _put_if_absent(table, {**key, **schema.renamed(item, layout)}, layout)
+
+
+def park_copy(table: str, key: WireItem, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of PutItem that write a record as parked, as a whole, under `key`, if nothing is there.
+
+    For a record under whose own keys another one is.
+    """
+    record = keys_of(image, layout.keys)
+    item: dict[str, AttributeValue] = {name: native(value) for name, value in image.items() if name != layout.ttl}
+    item |= _marks(image, layout, parking, move_of(image, PARKED, layout))
+    if stands_alone(image, layout):  # then no index is there that needs it
+        item[layout.column(schema.AT)] = native(image[layout.column(schema.AT)])
+    item |= key
+    if key[layout.pk] != record[layout.pk]:
+        item[schema.COPY_PK] = record[layout.pk]
+    if layout.sk is not None:
+        item[schema.COPY_SK] = record[layout.sk]
+    return _put_if_absent(table, item, layout)
 
 
 def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
@@ -304,12 +348,16 @@ def _index_and_reason(item: WireItem, parking: Parking) -> dict[str, AttributeVa
 
 
 def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
-    """Return the arguments of UpdateItem that add events to those for which `image`, or its stand-in, is parked."""
+    """Return the arguments of UpdateItem that add events to those for which `image`, or its stand-in, is parked.
+
+    `image` is the item as it was found.
+    """
     why = _why(image, parking)
     names = {f"#{i}": name for i, name in enumerate(why)}
     names |= {"#state": schema.state_name(image), "#events": mark_name(image, PARKED_EVENTS)}
     values: dict[str, AttributeValue] = {f":{i}": value for i, value in enumerate(why.values())}
     values[":parked"] = {"S": PARKED}
+    same, same_names, same_values = _as_seen(image, layout)
     changes = "SET " + ", ".join(f"#{i} = :{i}" for i in range(len(why)))
     if parking.positions is None:
         changes += " REMOVE #events"
@@ -320,9 +368,9 @@ def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> 
         "TableName": table,
         "Key": keys_of(image, layout.keys),
         "UpdateExpression": changes,
-        "ConditionExpression": "#state = :parked",
-        "ExpressionAttributeNames": {name: layout.column(attribute) for name, attribute in names.items()},
-        "ExpressionAttributeValues": values,
+        "ConditionExpression": f"#state = :parked AND {same}",
+        "ExpressionAttributeNames": same_names | {name: layout.column(named) for name, named in names.items()},
+        "ExpressionAttributeValues": values | same_values,
     }
 
 

@@ -49,6 +49,8 @@ absent from the record then, and `id` is the record's own: the id of none of its
                                 first 16 hex digits of the SHA-256 (UTF-8) of, for each such name in the order of their
                                 characters, the name, a zero byte, the column, a zero byte. A relay whose layout has
                                 another value stops there: by other names it would publish another event
+    ob_again     S     both     absent when the record is first written. Whoever deletes it and puts it again gives it a
+                                text here that it never had: it is another record then, under the same keys
     <ttl>        N     -        epoch SECONDS. The relay sets it when it settles a record that expires: now and
                                 `keep_s`. Its name is the layout's (`expires_at`). NEVER on a pending record that the
                                 relay settles: one that TTL removed would be lost to whoever reads the index. With
@@ -126,6 +128,7 @@ expire: how such records are settled is the relay's to say. Names that begin wit
 
     ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
     ob_parked_at, ob_parked_code, ob_parked_reason, ob_parked_events     what `parked_at` and the others are there
+    ob_again     S     as in a record with `ob_v`
     id, key, at, ob_pending     what the index needs, as in a parked record with `ob_v`; the first three where the
                                 record has none itself
 
@@ -136,6 +139,11 @@ record's, the first of these that is of type S: the sort key, the partition key.
 or prefix + SHA-256 (hex) of the record's as text + `#parked` where that is too long, is the key of an item that does
 not stand for the record, or where the record is not told by this key. `parked_pk` and `parked_sk` tell. With keys of
 types N and B alone there is no such item: the park fails, and the stream waits at this record.
+
+A record under whose keys another one is by now (core/record/same.py tells them apart) is parked apart as a whole, with
+the marks of a parked record, for it exists nowhere else. Its key differs in the same attribute: the prefix + SHA-256
+(hex) of what tells it from others + `#parked`. `ob_parked_pk`, where that differs from this item's own, and
+`ob_parked_sk`, in a table with a sort key, say what its keys were. Put again under these, it is a record as before.
 
     parked_sk    S, N, B    sort key of the record that this one stands for; absent in a table without one
     parked_pk    S          its partition key; absent where it is this item's own
@@ -169,9 +177,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "AGAIN",
     "AT",
     "ATTRIBUTES",
     "COLUMNS",
+    "COPY_PK",
+    "COPY_SK",
     "DATAREF",
     "DATASHA256",
     "ENCODING",
@@ -229,12 +240,15 @@ AT = "at"
 TX = "tx"
 REGION = "region"
 SETTLE = "ob_settle"
+AGAIN = "ob_again"
 KEEP = "keep_s"
 COLUMNS = "ob_columns"
 STATE = "state"
 STATE_BY_HAND = "ob_state"
 PARKED_PK = "parked_pk"
 PARKED_SK = "parked_sk"
+COPY_PK = "ob_parked_pk"
+COPY_SK = "ob_parked_sk"
 PENDING_INDEX = "ob_pending"
 
 GUARD = "ob_guard"

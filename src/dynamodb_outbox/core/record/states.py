@@ -8,10 +8,11 @@
 
 A hand-written record begins with no state and counts as pending; its state is kept in `ob_state`, because `state` may
 be a column of its writer's. So may the other marks, which are `ob_parked_at` and so on there. Every move is one
-conditional write: the record must be in the state that the mover saw, so two movers never undo each other. Its identity
-needs no condition of its own, since the id is part of its keys.
-Parking alone may also find no item, and writes it then: the event exists nowhere else. No other move creates an item,
-so none leaves a ghost of a record that was deleted.
+conditional write: the record must be in the state that the mover saw, so two movers never undo each other. And it must
+be the record that the mover saw: another may have been written under its keys since (`core.record.same`).
+Parking alone may also find no item, and writes it then: the event exists nowhere else. Where it finds another record,
+it leaves that alone, and writes its own apart. No other move creates an item, so none leaves a ghost of a record that
+was deleted.
 
 How a record becomes published is said by itself (`ob_settle`), by a hand-written one's relay: `WAYS`. One that is
 deleted is published all the same: whoever finds no item where a record was may not take it for pending.

@@ -39,13 +39,12 @@ _WHERE = "table"
 _CONSISTENT = {"ConsistentRead": True}
 _THROTTLED = {"Error": {"Code": "ThrottlingError", "Message": "Rate exceeded"}}
 _NAME = r'"((?:[^"]|"")+)"'
+_TERMS = r'(?: AND "(?:[^"]|"")+"(?: IS MISSING|=\?))+'
 _FORMS = tuple(
-    re.compile(form.replace("@", _NAME))
-    for form in (
-        r"UPDATE @ SET @=\?(?: SET @=\?)? REMOVE @ WHERE @=\? AND @=\? AND @( IS MISSING|=\?)",
-        r"DELETE FROM @ WHERE @=\? AND @=\? AND @( IS MISSING|=\?)",
-    )
+    re.compile(f"{form} WHERE @=\\? AND @=\\?({_TERMS})".replace("@", _NAME))
+    for form in (r"UPDATE @ SET @=\?(?: SET @=\?)? REMOVE @", r"DELETE FROM @")
 )
+_TERM = re.compile(rf" AND {_NAME}( IS MISSING|=\?)")
 
 
 class RecordsClient(SimulatedClient):
@@ -183,14 +182,17 @@ def _write(statement: Mapping[str, Any]) -> dict[str, Any]:
     """Return a statement that settles a record as the arguments of the UpdateItem or DeleteItem that does the same."""
     words, parameters = _words(statement["Statement"]), statement["Parameters"]
     changed = len(words.sets)
-    partition, sort_key, *was = parameters[changed:]
-    names = {"#pk": words.pk, "#state": words.state}
-    values = {} if words.missing else {":was": was[0]}
+    partition, sort_key, *wanted = parameters[changed:]
+    names = {"#pk": words.pk} | {f"#t{n}": name for n, (name, _) in enumerate(words.terms)}
+    values, terms = {}, ["attribute_exists(#pk)"]
+    for n, (_, missing) in enumerate(words.terms):
+        terms.append(f"attribute_not_exists(#t{n})" if missing else f"#t{n} = :t{n}")
+        if not missing:
+            values[f":t{n}"] = wanted.pop(0)
     request: dict[str, Any] = {
         "TableName": words.table,
         "Key": {words.pk: partition, words.sk: sort_key},
-        "ConditionExpression": "attribute_exists(#pk) AND "
-        + ("attribute_not_exists(#state)" if words.missing else "#state = :was"),
+        "ConditionExpression": " AND ".join(terms),
         "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
     }
@@ -203,15 +205,17 @@ def _write(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Words(NamedTuple):
-    """What a statement says: the names in it, the condition on the state; a DELETE sets and removes nothing."""
+    """What a statement says: the names in it, and the conditions, of which the first is on the state.
+
+    Each of `terms` is a name and whether it has to be missing. A DELETE sets and removes nothing.
+    """
 
     table: str
     sets: tuple[str, ...]
     removed: str | None
     pk: str
     sk: str
-    state: str
-    missing: bool
+    terms: tuple[tuple[str, bool], ...]
 
 
 @lru_cache(maxsize=32)
@@ -219,9 +223,14 @@ def _words(statement: str) -> _Words:
     found = next(filter(None, (form.fullmatch(statement) for form in _FORMS)), None)
     if found is None:
         raise NotSimulated(f"the statement {statement!r}")
-    *names, condition = (name.replace('""', '"') for name in found.groups() if name is not None)
-    (table, *changed), (pk, sk, state) = names[:-3], names[-3:]
-    if changed and changed[0] != state:
+    *said, tail = (group for group in found.groups() if group is not None)
+    table, *changed, pk, sk = map(_unquoted, said)
+    terms = tuple((_unquoted(name), condition != "=?") for name, condition in _TERM.findall(tail))
+    if changed and changed[0] != terms[0][0]:
         raise NotSimulated(f"the statement {statement!r}")
     removed = changed.pop() if changed else None
-    return _Words(table, tuple(changed), removed, pk, sk, state, condition != "=?")
+    return _Words(table, tuple(changed), removed, pk, sk, terms)
+
+
+def _unquoted(name: str) -> str:
+    return name.replace('""', '"')
