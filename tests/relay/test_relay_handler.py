@@ -14,7 +14,7 @@ from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.health import NOTHING
-from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
@@ -334,6 +334,81 @@ def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog:
     assert ("ERROR", f"1 event was not accepted: {DENIED}") in lines(caplog)
 
 
+WRONG_WAYS: list[Any] = [5, -1, None, "orders", True, KeyError("secret"), Fault(cast("Any", "content"), "x")]
+
+
+@pytest.mark.parametrize("way", WRONG_WAYS)
+def test_a_router_with_a_bug_parks_the_event_at_hand(way: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What it raises, or returns wrongly, is a fault of that event; others go on, and the log has the traceback."""
+    bus, table = Bus(), Table()
+
+    class Ways:
+        sinks = (bus,)
+
+        def route(self, event: Event) -> Any:
+            if short(event) != "1":
+                return 0
+            if isinstance(way, Exception):
+                raise way
+            return way
+
+    assert failures(relay(Ways(), table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [(key, parking.code, "secret" in parking.reason) for _, key, parking in table.parked] == [
+        ("OUTBOX#1", "NoRoute", False)
+    ]
+    assert [short(event) for event in bus.accepted] == ["2"]
+    assert "route failed" in caplog.text
+
+
+WRONG_ENTRIES: list[Any] = [None, ("entry", 1), Prepared("e", cast("Any", None)), Prepared("e", -1), KeyError("secret")]
+
+
+@pytest.mark.parametrize("entry", WRONG_ENTRIES)
+def test_a_prepare_with_a_bug_parks_the_event_at_hand(entry: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As a router with one."""
+
+    class Buggy(Bus):
+        def prepare(self, event: Event) -> Prepared | Fault:
+            if short(event) != "1":
+                return super().prepare(event)
+            if isinstance(entry, Exception):
+                raise entry
+            return cast("Prepared", entry)
+
+    bus, table = Buggy(), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [(key, parking.code, "secret" in parking.reason) for _, key, parking in table.parked] == [
+        ("OUTBOX#1", "PrepareFailed", False)
+    ]
+    assert [short(event) for event in bus.accepted] == ["2"]
+    assert "prepare failed" in caplog.text
+
+
+WRONG_OUTCOMES: list[Any] = [
+    None, Answered(cast("Any", None)), Answered(cast("Any", (True, None))), Answered(cast("Any", ("x", None))),
+    Answered((Fault(cast("Any", "content"), "x"), None)), RequestFailed(cast("Any", None)),
+    RequestFailed(Fault(Kind.CONTENT, cast("Any", None))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("outcome", WRONG_OUTCOMES)
+def test_a_publish_that_returns_nonsense_says_nothing_of_its_entries(outcome: Any) -> None:
+    """They are unknown, and sent again; nothing is parked, and what has a result of its own counts."""
+
+    class Buggy(Bus):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            if self.calls or len(entries) != 2:
+                return super().publish(entries)
+            self.calls += 1
+            return cast("Outcome", outcome)
+
+    bus, table = Buggy(), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())) == []
+    known = isinstance(outcome, Answered) and bool(outcome.results)
+    assert sorted(short(event) for event in bus.accepted) == (["1"] if known else ["1", "2"])
+    assert table.parked == []
+
+
 def test_the_same_traceback_is_written_once_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
     """A bug of a sink meets each request; another error has its own traceback."""
 
@@ -375,7 +450,8 @@ def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
     made = Relay(EventBridge("orders"))
     assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context(60_000))) == ["1"]
     (error,) = [text for level, text in lines(caplog) if level == "ERROR"]
-    assert error.startswith("2 events were not accepted: ConfigurationError: no AWS Region is configured")
+    told = "2 events are held: nobody answers whether orders exists: ConfigurationError: no AWS Region is configured"
+    assert error.startswith(told)
 
 
 def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:

@@ -13,6 +13,7 @@ consistent with itself.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.content import Refused, published_text
 from dynamodb_outbox.sinks.failures import Codes, classify
 from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config, refusal
-from dynamodb_outbox.sinks.presence import verified
+from dynamodb_outbox.sinks.presence import not_told, verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,20 +156,22 @@ class EventBridge:
         there = self._described(self.bus)
         if there.presence is not Presence.MISSING or self._arn is None:
             return there
-        own = self._own_account()
+        try:
+            own = self._own_account()
+        except (*TRANSPORT, ConfigurationError) as error:
+            unsure = not_told(error)
+            return replace(unsure, reason=f"{there.reason} (whose account this is, cannot be told: {unsure.reason})")
+        if own is None:
+            return Verified(Presence.UNSURE, f"{there.reason} (whose account this is, cannot be told)", passing=True)
         if own == self._arn.account:  # then a name is the same bus; local engines know it by its name alone
             return self._described(self._arn.resource.removeprefix("event-bus/"))
-        why = "whose account this is, cannot be told" if own is None else f"asked as account {own}, not the bus's own"
-        return Verified(Presence.UNSURE, f"{there.reason} ({why})")
+        return Verified(Presence.UNSURE, f"{there.reason} (asked as account {own}, not the bus's own)")
 
     def _described(self, bus: str) -> Verified:
         return verified(lambda: self._client.get().describe_event_bus(Name=bus).get("Arn"), _CODES)
 
     def _own_account(self) -> str | None:
-        try:
-            default = arn_of(str(self._client.get().describe_event_bus(Name="default").get("Arn")))
-        except (*TRANSPORT, ConfigurationError):
-            return None  # it stays untold, which is said in place of "missing"
+        default = arn_of(str(self._client.get().describe_event_bus(Name="default").get("Arn")))
         return default.account if default else None
 
     def _prepared(self, event: Event) -> Prepared:
