@@ -52,7 +52,7 @@ _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an e
 _UNTOLD = Verified(Presence.UNSURE, "verify() raised an error; the log has it", passing=True)
 _NOT_SENT = Fault(Kind.TRANSIENT, "NotSent", "there was no thread for the request, or none in time")
 _NOT_ASKED = Verified(Presence.UNSURE, "there was no thread for the question, or none in time", passing=True)
-_GRACE_MS = 100
+_GRACE_MS = 200
 """How late a command may begin: the margins before a deadline have more than that to spare."""
 
 
@@ -265,7 +265,7 @@ class Invocation:
 
     def _report_left(self) -> None:
         tools, now_ms = self._tools, self._tools.clock.monotonic_ms()
-        left = Left(self._machine, self._delivery.entries, tools.settings, now_ms)
+        left = Left(self._machine, self._delivery.entries, tools.settings, now_ms, self._deadlines.publish_ms)
         for words in left.reasons(unanswered=self._unanswered, not_parked=self._not_parked):
             log.warning("%s", words)
 

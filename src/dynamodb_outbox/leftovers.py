@@ -26,12 +26,13 @@ __all__ = ["Left"]
 
 @dataclass(frozen=True)
 class Left:
-    """What a `machine` that is over left of its `entries`, at `now_ms` of its clock."""
+    """What a `machine` that is over, and published until `publish_until_ms`, left of its `entries` at `now_ms`."""
 
     machine: Machine
     entries: Sequence[Entry]
     settings: Settings
     now_ms: int
+    publish_until_ms: int
 
     def reasons(self, *, unanswered: Collection[int], not_parked: Collection[int]) -> list[str]:
         """Return a sentence for each reason; events behind others of their key are not counted.
@@ -44,12 +45,14 @@ class Left:
 
     def _unsent(self, unanswered: Collection[int]) -> Iterator[str]:
         rate = self.settings.rate_limit
-        for number in self.machine.progress.at(State.READY):
+        ready = self.machine.progress.at(State.READY)
+        waiting = Counter(self.entries[number].destination for number in ready)
+        for number in ready:
             place = self.entries[number].destination
             one = self.machine.destinations[place]
             if one.is_held(self.now_ms) or place in unanswered or number in self.machine.progress.faults:
                 continue
-            if rate is not None and one.health.spent:
+            if rate is not None and one.health.due_for(min(waiting[place], rate), rate) >= self.publish_until_ms:
                 yield f"rate_limit_per_instance={rate} let no more through in the time that there was"
             else:
                 yield "there was no time left to send more"

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time. Nothing else in the library asks the system for it."""
+    """Time. Nothing else in the library asks the system for it, but for how long a question of a sink has taken."""
 
     def now_ms(self) -> int:
         """Return wall-clock time, epoch milliseconds. It may jump."""
@@ -103,7 +103,7 @@ class Sink(Protocol):
 
     @property
     def request_ms(self) -> int:
-        """Return the longest time that one `publish` may take, in milliseconds."""
+        """Return the longest time that one `publish`, or one `verify`, may take, in milliseconds."""
         ...
 
     def prepare(self, event: Event) -> Prepared | Fault:

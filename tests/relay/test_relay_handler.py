@@ -11,6 +11,7 @@ import boto3
 import pytest
 from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
+from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.health import NOTHING
@@ -161,7 +162,7 @@ class Broken(Bus):
 @pytest.mark.parametrize("fault", [ZeroDivisionError("x"), SystemExit(1), None])
 def test_a_sink_with_a_bug_loses_nothing(fault: BaseException | None, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever it raises in its thread, the records are delivered again and the invocation ends in time."""
-    answer = relay(Broken(fault)).lambda_handler({"Records": [row(1)]}, Context(600))
+    answer = relay(Broken(fault)).lambda_handler({"Records": [row(1)]}, Context(1500))
     assert failures(answer) == ["1"]
     assert "PublishRaised" in caplog.text
 
@@ -407,6 +408,74 @@ def test_a_publish_that_returns_nonsense_says_nothing_of_its_entries(outcome: An
     known = isinstance(outcome, Answered) and bool(outcome.results)
     assert sorted(short(event) for event in bus.accepted) == (["1"] if known else ["1", "2"])
     assert table.parked == []
+
+
+class Leaping(SystemClock):
+    """A clock on which each look at the time takes some: a CPU that is slow."""
+
+    def __init__(self, step_ms: int) -> None:
+        self.now, self.step_ms = 0, step_ms
+
+    def monotonic_ms(self) -> int:
+        """Return a time that has passed by then."""
+        self.now += self.step_ms
+        return self.now
+
+
+def test_what_there_was_time_to_decode_is_sent_and_the_rest_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+    """So a batch that is too much for one invocation gets on with each; the log says what the matter is."""
+    bus = Bus()
+    made = relay(bus, clock=Leaping(100), max_in_flight=1)
+    records = [row(number) for number in range(1, 101)]
+    left = [*records]
+    while left:
+        answer = failures(made.lambda_handler({"Records": left}, Context(10_000)))
+        assert answer, "all at once"
+        assert int(answer[0]) > int(left[0]["dynamodb"]["SequenceNumber"])
+        left = [one for one in left if int(one["dynamodb"]["SequenceNumber"]) >= int(answer[0])][:60]
+        if len(left) < 20:
+            break
+    assert [short(event) for event in bus.accepted] == [str(number) for number in range(1, len(bus.accepted) + 1)]
+    assert re.search(r"decoding \d+ records of 100 took \d+ ms, half of the time for publishing", caplog.text)
+
+
+def test_the_first_record_is_decoded_without_time() -> None:
+    """Else a batch would stay for ever where decoding begins too late."""
+    bus = Bus()
+    made = relay(bus, clock=Leaping(1))
+    assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context(0))) == ["1"]
+
+
+LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
+    ({}, 0, None, "1 event left, and what follows by key: there was no time left to send more"),
+    (
+        {"rate_limit_per_instance": 1},
+        1500,
+        None,
+        "27 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
+    ),
+    ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
+    ({"on_poison": "block"}, 5000, CONTENT, "29 events left, and what follows by key: on_poison='block' parks nothing"),
+]
+
+
+@pytest.mark.parametrize(("options", "time_ms", "fault", "said"), LEFT)
+def test_the_log_says_why_events_were_left(
+    options: dict[str, Any], time_ms: int, fault: Fault | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which setting it was, or the function's time; once, with a count."""
+    made = relay(Bus(lambda _: fault), **options)
+    records = [row(number, pk=str(number)) for number in range(1, 30)]
+    assert failures(made.lambda_handler({"Records": records}, Context(time_ms)))
+    (told,) = [text for _, text in lines(caplog) if " left, and " in text]
+    assert told.startswith(said)
+
+
+def test_a_park_that_failed_is_not_said_to_want_time(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own line has the reason."""
+    made = relay(Bus(lambda _: CONTENT), Table("AccessDenied"))
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
+    assert " left, and " not in caplog.text
 
 
 def test_the_same_traceback_is_written_once_with_a_count(caplog: pytest.LogCaptureFixture) -> None:

@@ -266,6 +266,24 @@ def test_a_bus_of_ones_own_that_is_known_by_its_name_alone() -> None:
         assert EventBridge(BUS_ARN, client=events).verify() == Verified(Presence.OK)
 
 
+@pytest.mark.parametrize("slow", [0, 1])
+def test_further_questions_are_asked_within_the_time_of_one_request_and_a_quarter(slow: int) -> None:
+    """Else it is a question without an answer, to be asked again: `request_ms` holds for `verify` too."""
+    events = client("events")
+    sink = EventBridge(BUS_ARN, client=events)
+    quarter_s = EventBridge("orders", client=events).request_ms / 4000
+    assert sink.request_ms == 5000 * quarter_s
+    times = [0.0, *([0.0] * slow), quarter_s]
+    sink._monotonic_s = lambda: times.pop(0)
+    with Stubber(events) as stub:
+        stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
+        if slow:
+            stub.add_response("describe_event_bus", {"Arn": BUS_ARN.replace("/orders", "/default")})
+        found = sink.verify()
+    assert (found.presence, found.passing) == (Presence.UNSURE, True)
+    assert "no time" in found.reason
+
+
 @pytest.mark.parametrize("default", ["arn:aws:events:us-east-1:999999999999:event-bus/default", "x", None])
 def test_a_bus_of_another_account_cannot_be_told(default: str | None) -> None:
     """Its policy covers PutEvents, not the question; without permission even one's own account is not known."""
