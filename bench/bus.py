@@ -62,7 +62,7 @@ async def _answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 def _answer(target: str, request: dict[str, Any]) -> dict[str, Any]:
     if target.endswith("describeeventbus"):
-        return {"Name": request["Name"]}
+        return {"Name": request["Name"], "Arn": f"arn:aws:events:us-east-1:000000000000:event-bus/{request['Name']}"}
     return {"FailedEntryCount": 0, "Entries": [{"EventId": "1"}] * len(request["Entries"])}
 
 

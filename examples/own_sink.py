@@ -75,7 +75,9 @@ class Webhook:
         found = self._ask("GET")
         if not isinstance(found, Fault):
             return Verified(Presence.OK) if found == b"ready" else Verified(Presence.UNSURE, "another kind of answer")
-        return Verified(Presence.MISSING if found.code == "404" else Presence.UNSURE, str(found))
+        if found.code == "404":
+            return Verified(Presence.MISSING, str(found))
+        return Verified(Presence.UNSURE, str(found), passing=found.kind is not Kind.TARGET)  # no answer: ask again
 
     def _ask(self, method: str, body: str | None = None) -> bytes | Fault:
         connection = http.client.HTTPConnection(self._url.netloc, timeout=self._timeout_s)

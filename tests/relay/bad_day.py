@@ -52,8 +52,8 @@ _LOOK_EVERY_S = 0.25
 class Day:
     """What came of it: events committed, of which so many never were accepted, or first accepted before an earlier one.
 
-    `duplicates` are acceptances beyond the first. `delivered_twice` counts what came out of a FIFO queue again, None
-    where there is none.
+    `duplicates` are acceptances beyond the first. With a FIFO queue at the end of the line it counts what came out of
+    that: what its deduplication took for a repetition, and should not have, is lost; `delivered_twice` came out again.
     """
 
     events: int
@@ -73,8 +73,13 @@ class Day:
         )
 
 
-def bad_day(engine: str, account: str, directory: Path, *, bus: Bus, events: int, keys: int) -> Day:
-    """Commit events of so many keys, each with an order of its own, and relay them under faults and one outage."""
+def bad_day(
+    engine: str, account: str, directory: Path, *, bus: Bus, events: int, keys: int, resets: float = 0.02
+) -> Day:
+    """Commit events of so many keys, each with an order of its own, and relay them under faults and one outage.
+
+    `resets` is the fraction of requests whose connection is reset: half before anything was accepted, half after.
+    """
     clients = {
         service: local_client(service, engine, account=account) for service in ("dynamodb", "events", "sqs", "sns")
     }
@@ -83,7 +88,7 @@ def bad_day(engine: str, account: str, directory: Path, *, bus: Bus, events: int
     plan = FaultPlan(
         seed=7,
         rejections=(Rejection(0.1, codes=_CODES[bus]),),
-        resets=(Reset(0.01, "before"), Reset(0.01, "after")),
+        resets=(Reset(resets / 2, "before"), Reset(resets / 2, "after")),
     )
     started = time.monotonic()
     with (
@@ -99,14 +104,15 @@ def bad_day(engine: str, account: str, directory: Path, *, bus: Bus, events: int
             source.wait(30)
         accepted = [one.id for one in faulty.accepted if one.id is not None]
         faults = Counter[str](fault.kind for fault in faulty.faults)
+    arrived = accepted if queue is None else _delivered(clients["sqs"], queue)
     return Day(
         events=len(wanted),
-        lost=len(wanted - set(accepted)),
-        reordered=_reordered(committed, accepted),
+        lost=len(wanted - set(arrived)),
+        reordered=_reordered(committed, arrived),
         duplicates=len(accepted) - len(set(accepted)),
         faults=faults,
         took_s=time.monotonic() - started,
-        delivered_twice=None if queue is None else _delivered_twice(clients["sqs"], queue),
+        delivered_twice=None if queue is None else len(arrived) - len(set(arrived)),
     )
 
 
@@ -187,13 +193,14 @@ def _reordered(committed: Mapping[str, Sequence[str]], accepted: Sequence[str]) 
     )
 
 
-def _delivered_twice(sqs: Any, queue: str) -> int:
-    seen: Counter[str] = Counter()
-    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages"):
+def _delivered(sqs: Any, queue: str) -> list[str]:
+    """Return the ids of what a queue holds, in the order in which it gives them out."""
+    ids = []
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
         for message in messages:
-            seen[json.loads(message["Body"])["id"]] += 1
+            ids.append(json.loads(message["Body"])["id"])
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-    return sum(count - 1 for count in seen.values())
+    return ids
 
 
 def main() -> None:

@@ -72,10 +72,10 @@ def test_with_fewer_threads_less_is_under_way(most: int, monkeypatch: pytest.Mon
 
 
 def test_what_a_thread_comes_to_too_late_is_not_begun() -> None:
-    """It would outlive the function. One thread, requests of a second, and time for publishing of less than that."""
+    """It would outlive the function. One thread, requests of a second, and time for publishing of half of that."""
     bus = Bus()
     bus.limits = SinkLimits(1, 1000, 1000)
-    bus.pause_s = 0.6
+    bus.pause_s = 0.8
     records = [row(number, pk=str(number)) for number in range(1, 4)]
     assert failures(relay(bus, crew=ThreadCrew(1, "one")).lambda_handler({"Records": records}, Context(900))) == ["2"]
     assert bus.calls == 1

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
 
 ENOUGH = range(500)
-RIGHT_SEEDS = 60
+RIGHT_SEEDS = 30
 """Enough for what is rare: an item that is inserted for what was parked of another one comes in every 50th run."""
 
 

@@ -229,7 +229,7 @@ def test_results_are_read_entry_by_entry() -> None:
 
 def test_a_result_that_says_nothing_accepts_nothing() -> None:
     """Neither EventId nor ErrorCode: unknown."""
-    outcome = publish({"FailedEntryCount": 1, "Entries": [{}]}, 1)
+    outcome = publish({"FailedEntryCount": 0, "Entries": [{}]}, 1)
     assert outcome.results[0].kind is Kind.UNKNOWN
 
 
@@ -238,6 +238,13 @@ def test_an_answer_that_contradicts_itself_accepts_nothing() -> None:
     outcome = publish({"FailedEntryCount": 1, "Entries": [{"EventId": "e"}, {"EventId": "f"}]}, 2)
     assert isinstance(outcome, RequestFailed)
     assert (outcome.fault.kind, outcome.fault.code) == (Kind.UNKNOWN, "InconsistentAnswer")
+
+
+def test_a_result_that_says_nothing_does_not_make_up_for_a_wrong_count() -> None:
+    """One is counted as failed and told as accepted, another says nothing: neither is taken for accepted."""
+    outcome = publish({"FailedEntryCount": 1, "Entries": [{"EventId": "e"}, {}]}, 2)
+    assert isinstance(outcome, RequestFailed)
+    assert outcome.fault.code == "InconsistentAnswer"
 
 
 def test_an_answer_without_entries_has_no_results() -> None:

@@ -149,7 +149,8 @@ class EventBridge:
         except (*TRANSPORT, ConfigurationError) as error:
             return RequestFailed(classify(error, _CODES))
         results = tuple(map(_result, answer.get("Entries", ())))
-        refused = sum(fault is not None for fault in results)
+        refused = sum(bool(result.get("ErrorCode")) for result in answer.get("Entries", ()))
+        # A result that says nothing is not among them: it would make up for a failure that is told as accepted.
         if answer.get("FailedEntryCount", refused) != refused:
             said = f"FailedEntryCount is {answer['FailedEntryCount']}, and {refused} results say so"
             return RequestFailed(Fault(Kind.UNKNOWN, "InconsistentAnswer", said))
