@@ -10,10 +10,12 @@ from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
 from dynamodb_outbox.core.relay.memory import Accepted, Memory
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Prepared
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
+from dynamodb_outbox.foreign import place_of, prepared_of
+from dynamodb_outbox.invocation_log import InvocationLog
 from dynamodb_outbox.misfits import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
@@ -29,16 +31,30 @@ class Delivery:
 
     It ends before the record at which the stream is `held`: one of another layout, or one that cannot be decoded here.
     An event that `memory` knows as accepted by its destination is not prepared again. `source` is the source of events
-    whose record names none.
+    whose record names none. What a router or a sink raises, or returns wrongly, is a content fault of the event at hand
+    (NoRoute, PrepareFailed), and `log` has the traceback.
+
+    `in_time` is asked before each record but the first; where it says no, the delivery ends before that record, `late`.
+    So what was prepared until then is sent, and a batch that is too much for one invocation gets on in the next.
     """
 
     def __init__(
-        self, found: Judged, table: str, routes: Routes, layout: Layout, *, source: str, memory: Memory
+        self,
+        found: Judged,
+        table: str,
+        routes: Routes,
+        layout: Layout,
+        *,
+        source: str,
+        memory: Memory,
+        in_time: Callable[[], bool] = lambda: True,
     ) -> None:
         self.selected = found.records
         self.held = found.held
+        self.late: str | None = None
         self.table = table
         self.entries: list[Entry] = []
+        self.log = InvocationLog()
         self.idle: set[int] = set()
         """Records of which nothing is written when they are accepted."""
         self._routes = routes
@@ -48,6 +64,9 @@ class Delivery:
         self._ids: list[str] = []
         self._first: list[int] = []  # record -> its first entry
         for number, one in enumerate(found.records):
+            if number and not in_time():
+                self.selected, self.held, self.late = found.records[:number], None, one.sequence_number
+                break
             self._first.append(len(self.entries))
             try:
                 record = decode(one.image, layout, source=source)
@@ -64,13 +83,13 @@ class Delivery:
 
     @property
     def held_at(self) -> str | None:
-        """The sequence number at which the stream is held, if it is."""
-        return None if self.held is None else self.held.sequence_number
+        """The sequence number of the record before which the delivery ends, if it does before the batch."""
+        return self.late if self.held is None else self.held.sequence_number
 
     def _add_events(self, number: int, one: Selected, record: Record) -> None:
         knows, settled = len(self._memory) > 0, bool(record.events)
         for event in record.events:
-            place = self._routes.route(event)
+            place = self._way_of(event)
             accepted = self._accepted(one, place, event.id) if knows and not isinstance(place, Fault) else None
             settled = settled and accepted is not None and self._memory.is_settled(accepted)
             if isinstance(place, Fault):
@@ -83,11 +102,27 @@ class Delivery:
             self.idle.add(number)
 
     def _add_prepared(self, number: int, key: str, place: int, event: Event) -> None:
-        prepared = self._sinks[place].prepare(event)
+        prepared = self._prepare(place, event)
         if isinstance(prepared, Fault):
             self._add(Entry(number, key, 0, prepared, place), None, event.id)
         else:
             self._add(Entry(number, key, prepared.size, None, place), prepared, event.id)
+
+    def _way_of(self, event: Event) -> int | Fault:
+        try:
+            return place_of(self._routes.route(event), len(self._sinks))
+        except Exception as error:  # noqa: BLE001 -- anybody's code: what it raises is a fault of this event
+            return self._of_foreign_code("NoRoute", "route", error)
+
+    def _prepare(self, place: int, event: Event) -> Prepared | Fault:
+        try:
+            return prepared_of(self._sinks[place].prepare(event))
+        except Exception as error:  # noqa: BLE001 -- as above
+            return self._of_foreign_code("PrepareFailed", "prepare", error)
+
+    def _of_foreign_code(self, code: str, method: str, error: Exception) -> Fault:
+        self.log.raised(method, error)
+        return Fault(Kind.CONTENT, code, f"{method}() failed ({type(error).__name__}); the log has it")
 
     def _add(self, entry: Entry, prepared: Prepared | None, event_id: str = "") -> None:
         self.entries.append(entry)

@@ -1,12 +1,15 @@
 """One invocation of the relay: has a crew do what the machine says, and hands back what came of it, until it is done.
 
 Every command that starts something is answered by exactly one fact, whatever a sink raises, and the invocation never
-ends while a request is under way.
+ends while a request is under way. So it is where there is no thread for a command: the machine is told that nothing was
+sent, and tries again or holds. And so it is where a thread came too late, with fewer than the crew should have: what
+would outlive the function is not begun any more.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,21 +33,27 @@ from dynamodb_outbox.core.relay.commands import (
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Presence, RequestFailed, Verified
 from dynamodb_outbox.core.relay.parking import KEY_PARKED
 from dynamodb_outbox.core.relay.states import State
-from dynamodb_outbox.invocation_log import InvocationLog, log
+from dynamodb_outbox.foreign import answer_of, outcome_of
+from dynamodb_outbox.invocation_log import log
+from dynamodb_outbox.leftovers import Left
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dynamodb_outbox.core.relay.commands import Command
+    from dynamodb_outbox.core.relay.commands import Command, Settings
     from dynamodb_outbox.core.relay.machine import Machine
     from dynamodb_outbox.delivery import Delivery
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Results, Sink
 
-__all__ = ["Invocation", "Tools"]
+__all__ = ["Deadlines", "Invocation", "Tools"]
 
 _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))
-_UNTOLD = Verified(Presence.UNSURE, "verify() raised an error; the log has it")
+_UNTOLD = Verified(Presence.UNSURE, "verify() raised an error; the log has it", passing=True)
+_NOT_SENT = Fault(Kind.TRANSIENT, "NotSent", "there was no thread for the request, or none in time")
+_NOT_ASKED = Verified(Presence.UNSURE, "there was no thread for the question, or none in time", passing=True)
+_GRACE_MS = 200
+"""How late a command may begin: the margins before a deadline have more than that to spare."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,15 @@ class Tools:
     crew: Crew
     clock: Clock
     entropy: Entropy
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Until when, on the monotonic clock, a publish or a question (`publish_ms`) or a table call may begin."""
+
+    publish_ms: int
+    table_ms: int
 
 
 class Invocation:
@@ -65,14 +83,18 @@ class Invocation:
     `unsure` says why it cannot be told whether a destination is there, by its place; what is there has been logged.
     """
 
-    def __init__(self, machine: Machine, delivery: Delivery, tools: Tools, unsure: dict[int, str]) -> None:
+    def __init__(
+        self, machine: Machine, delivery: Delivery, tools: Tools, deadlines: Deadlines, unsure: dict[int, str]
+    ) -> None:
         self._machine = machine
         self._delivery = delivery
         self._tools = tools
+        self._deadlines = deadlines
         self._unsure = unsure
         self._missing: dict[int, str] = {}
         self._unanswered: dict[int, str] = {}
-        self._log = InvocationLog()
+        self._not_parked: set[int] = set()  # records
+        self._log = delivery.log
         self._facts: Results[Fact] = tools.crew.results()
         self._under_way = 0
         self._starts: dict[type[Command], tuple[Callable[[Any], Fact], Callable[[Any], Fact]]] = {
@@ -112,16 +134,21 @@ class Invocation:
             self._log.request_failed(fact.outcome.fault)
         elif isinstance(fact, VerifyDone):
             self._note_presence(fact)
+        elif isinstance(fact, ParkDone) and not fact.parked:
+            self._not_parked.add(self._delivery.entries[fact.entry].record)
         return fact
 
     def _start(self, command: Command) -> None:
         """Have the crew do a command. It gives exactly one fact, also when it raises, whatever it raises."""
         work, otherwise = self._starts[type(command)]
+        turn = threading.Lock()  # held by the task once it has begun, or by whoever found that it will not
 
         def carried_out() -> None:
+            if not turn.acquire(blocking=False):
+                return
             fact = otherwise(command)
             try:
-                fact = work(command)
+                fact = work(command) if self._is_in_time(command) else _not_begun(command)
             except Exception as error:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing
                 self._log.raised(type(command).__name__, error)
             finally:
@@ -130,23 +157,28 @@ class Invocation:
         self._under_way += 1
         try:
             self._tools.crew.start(carried_out)
+        except Exception as error:  # noqa: BLE001 -- a crew without a thread; the invocation goes on without
+            if turn.acquire(blocking=False):
+                self._log.raised("starting a thread", error)
+                self._facts.put(_not_begun(command))
         except BaseException:
-            self._under_way -= 1
+            if turn.acquire(blocking=False):
+                self._under_way -= 1
             raise
+
+    def _is_in_time(self, command: Command) -> bool:
+        at_table = isinstance(command, (Park, Settle))
+        until_ms = self._deadlines.table_ms if at_table else self._deadlines.publish_ms
+        return self._tools.clock.monotonic_ms() < until_ms + _GRACE_MS
 
     # --- commands, by the crew ---
 
     def _publish(self, command: Publish) -> Fact:
         outcome = self._tools.sinks[command.destination].publish(self._delivery.to_send(command.entries))
-        if not isinstance(outcome, (Answered, RequestFailed)):
-            raise TypeError(f"the sink returned {type(outcome).__name__}")
-        return PublishDone(command.batch, outcome)
+        return PublishDone(command.batch, outcome_of(outcome))
 
     def _verify(self, command: Verify) -> Fact:
-        found = self._tools.sinks[command.destination].verify()
-        if not isinstance(found, Verified):
-            raise TypeError(f"the sink returned {type(found).__name__}")
-        return VerifyDone(command.destination, found)
+        return VerifyDone(command.destination, answer_of(self._tools.sinks[command.destination].verify()))
 
     def _park(self, command: Park) -> Fact:
         image, table = self._delivery.selected[command.record].image, self._delivery.table
@@ -171,8 +203,9 @@ class Invocation:
         return ParkDone(command.entry, parked=done, new=parked.new, lost=parked.lost, key_parked=key_parked)
 
     def _read_keys(self, command: ReadKeys) -> Fact:
-        parked, unread = self._tools.parked_keys.read(self._delivery.table, command.keys)
-        return KeysRead(command.keys, parked, unread)
+        found = self._tools.parked_keys.read(self._delivery.table, command.keys)
+        self._log.keys_read(command.keys, found.unread, found.failure)
+        return KeysRead(command.keys, found.parked, found.unread)
 
     def _settle(self, command: Settle) -> Fact:
         images = [self._delivery.selected[record].image for record in command.records]
@@ -213,6 +246,7 @@ class Invocation:
             left = counted(self._machine.unsettled, "published record")
             log.warning("%s could not be settled in time; left pending", left)
         self._report_held()
+        self._report_left()
         for accepted in (False, True):
             self._log.faults(self._machine.progress.met(accepted=accepted), accepted=accepted)
         self._log.finish()
@@ -229,8 +263,28 @@ class Invocation:
                 words = "%s held: requests to %s fail, and nothing is sent to it for %d ms"
                 log.warning(words, _are(held, destination.left), name, left_ms)
             if destination.left and place in self._unanswered and not destination.health.is_verified(now_ms):
-                log.warning("nobody answers whether %s exists: %s", name, self._unanswered[place])
+                words = "%s held: nobody answers whether %s exists: %s"
+                log.error(words, _are(held, destination.left), name, self._unanswered[place])
+
+    def _report_left(self) -> None:
+        tools, now_ms = self._tools, self._tools.clock.monotonic_ms()
+        left = Left(self._machine, self._delivery.entries, tools.settings, now_ms, self._deadlines.publish_ms)
+        for words in left.reasons(unanswered=self._unanswered, not_parked=self._not_parked):
+            log.warning("%s", words)
 
 
 def _are(what: str, count: int) -> str:
     return f"{what} {'is' if count == 1 else 'are'}"
+
+
+def _not_begun(command: Any) -> Fact:
+    """Return the fact of a command that nobody began: nothing was sent, so nothing is lost and nobody is to blame."""
+    if isinstance(command, Publish):
+        return PublishDone(command.batch, Answered((_NOT_SENT,) * len(command.entries)))
+    if isinstance(command, Verify):
+        return VerifyDone(command.destination, _NOT_ASKED)
+    if isinstance(command, Park):
+        return ParkDone(command.entry, parked=False)
+    if isinstance(command, ReadKeys):
+        return KeysRead(command.keys, unread=frozenset(command.keys))
+    return SettleDone(command.records, again=command.records)

@@ -20,7 +20,7 @@ from dynamodb_outbox.core.relay.outcome import Fault, Kind
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 __all__ = ["InvocationLog", "log"]
 
@@ -35,6 +35,7 @@ class InvocationLog:
         self._raised: Counter[tuple[str, str]] = Counter()  # (what failed, the traceback) -> how often
         self._unsettled: Counter[str] = Counter()  # reason -> records
         self._whole: set[Fault] = set()
+        self._unread: dict[str, str] = {}  # key -> why it could not be read, when last tried
 
     def raised(self, what: str, error: Exception) -> None:
         """Write the traceback of an error, the first time that it arises."""
@@ -49,6 +50,15 @@ class InvocationLog:
         """Count published records that could not be settled, by reason."""
         with self._lock:
             self._unsettled.update(reasons)
+
+    def keys_read(self, keys: Iterable[str], unread: Collection[str], reason: str | None) -> None:
+        """Note which of these keys could not be read, and why; the others were."""
+        with self._lock:
+            for key in keys:
+                if key in unread:
+                    self._unread[key] = reason or "no reason was given"
+                else:
+                    self._unread.pop(key, None)
 
     def request_failed(self, fault: Fault) -> None:
         """Remember a fault that a whole request met: unless it is of the content, its words are the connection's."""
@@ -67,6 +77,9 @@ class InvocationLog:
 
     def finish(self) -> None:
         """Write what was counted."""
+        for reason, count in Counter(self._unread.values()).items():
+            held, are = ("1 key is", "it is") if count == 1 else (f"{counted(count, 'key')} are", "they are")
+            log.error("%s held: BatchGetItem does not say whether %s parked: %s", held, are, reason)
         for reason, count in self._unsettled.items():
             log.warning("%s could not be settled: %s", counted(count, "published record"), reason)
         for (what, trace), count in self._raised.items():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
+    from dynamodb_outbox.core.record.parked_keys import KeysFound
     from dynamodb_outbox.core.record.waiting import Found
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared, Verified
     from dynamodb_outbox.core.values import WireItem
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time. Nothing else in the library asks the system for it."""
+    """Time. Nothing else in the library asks the system for it, but for how long a question of a sink has taken."""
 
     def now_ms(self) -> int:
         """Return wall-clock time, epoch milliseconds. It may jump."""
@@ -102,7 +103,7 @@ class Sink(Protocol):
 
     @property
     def request_ms(self) -> int:
-        """Return the longest time that one `publish` may take, in milliseconds."""
+        """Return the longest time that one `publish`, or one `verify`, may take, in milliseconds."""
         ...
 
     def prepare(self, event: Event) -> Prepared | Fault:
@@ -116,8 +117,9 @@ class Sink(Protocol):
     def verify(self) -> Verified:
         """Ask whether the destination is there; answers and the network raise nothing.
 
-        MISSING only where the service says so: the relay then holds everything. UNSURE where nobody can tell (no
-        permission, another account, a time-out).
+        MISSING only where the service says so: the relay then holds everything. UNSURE where nobody can tell: for good
+        (no permission, another account), and it is published to; or `passing`, without an answer (a time-out, expired
+        credentials), and it is asked again first.
         """
         ...
 
@@ -184,8 +186,8 @@ class ParkedKeys(Protocol):
         """Return the longest time that one request may take, in milliseconds."""
         ...
 
-    def read(self, table: str, keys: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """Return which of up to 100 keys are parked, and of which that could not be read; raises nothing."""
+    def read(self, table: str, keys: Sequence[str]) -> KeysFound:
+        """Return which of up to 100 keys are parked, and of which that could not be read, and why; raises nothing."""
         ...
 
     def park(self, table: str, image: WireItem, parking: Parking, key: str) -> tuple[Parked, bool]:

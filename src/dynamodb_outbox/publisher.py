@@ -38,7 +38,7 @@ from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
 from dynamodb_outbox.delivery import Delivery
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.invocation import Invocation, Tools
+from dynamodb_outbox.invocation import Deadlines, Invocation, Tools
 from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.misfits import judged
@@ -174,7 +174,12 @@ class Relay:
         """
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         remaining_ms = _remaining_ms(context)
-        delivery = self._delivery_of(_records_of(event), started_ms + remaining_ms // _SHARE_OF_READING)
+        records = _records_of(event)
+        deadlines = Deadlines(
+            started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
+            started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
+        )
+        delivery = self._delivery_of(records, started_ms + remaining_ms // _SHARE_OF_READING, deadlines.publish_ms)
         if not delivery.entries:
             return _answer(delivery.held_at)
         sinks = self._routes.sinks
@@ -182,13 +187,13 @@ class Relay:
             delivery.entries,
             [sink.limits for sink in sinks],
             self._settings,
-            publish_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
-            table_until_ms=started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
+            publish_until_ms=deadlines.publish_ms,
+            table_until_ms=deadlines.table_ms,
             carried=self._carried.at(started_ms, wall_ms),
             idle=delivery.idle,
         )
-        tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy)
-        invocation = Invocation(machine, delivery, tools, self._unsure)
+        tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy, self._settings)
+        invocation = Invocation(machine, delivery, tools, deadlines, self._unsure)
         try:
             lowest = invocation.to_the_end()
         finally:
@@ -196,8 +201,11 @@ class Relay:
         invocation.report(lowest)
         return _answer(delivery.held_at if lowest is None else delivery.selected[lowest].sequence_number)
 
-    def _delivery_of(self, records: Sequence[Any], read_until_ms: int) -> Delivery:
-        """Return what can be relayed of stream records, and report what cannot."""
+    def _delivery_of(self, records: Sequence[Any], read_until_ms: int, publish_until_ms: int) -> Delivery:
+        """Return what can be relayed of stream records, and report what cannot.
+
+        Of the time until the last publish one half goes to reading records, at most, and the other to sending them.
+        """
         selection = select(records, self.layout)
         _report_elsewhere(selection)
         self._warn_of_strangers(selection)
@@ -208,7 +216,26 @@ class Relay:
         if found.held is not None and not found.records and not found.passed:
             raise found.held.error
         table = self._table_of(found.records) if found.records else ""
-        delivery = Delivery(found, table, self._routes, self.layout, source=self._source or table, memory=self._memory)
+        now_ms = self._clock.monotonic_ms()
+        until_ms = now_ms + (publish_until_ms - now_ms) // 2
+        delivery = Delivery(
+            found,
+            table,
+            self._routes,
+            self.layout,
+            source=self._source or table,
+            memory=self._memory,
+            in_time=lambda: self._clock.monotonic_ms() < until_ms,
+        )
+        if delivery.late is not None:
+            _log.warning(
+                "decoding %s of %d took %d ms, half of the time for publishing; delivered again from %s on. A function "
+                "with more memory has more of a CPU; a smaller BatchSize would do as well",
+                counted(len(delivery.selected), "record"),
+                len(found.records),
+                self._clock.monotonic_ms() - now_ms,
+                delivery.late,
+            )
         if delivery.held is not None:
             _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
         return delivery

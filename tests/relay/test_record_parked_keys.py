@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 from relay_shell import CONTENT, Bus, Context, failures, relay, row, several, short
@@ -12,6 +13,7 @@ from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked, Parking
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.record.place import is_record, reserved_prefix
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
@@ -128,7 +130,7 @@ def test_a_record_and_its_key_are_parked_together(shop: Shop, gone: bool) -> Non
     assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(new=True), True)
     assert shop.state(1) == "parked"
     assert shop.marker() == {"key": {"S": KEY}, "since": {"N": str(WHY.at_ms)}, "code": {"S": "Bad"}}
-    assert shop.keys.read("shop", [KEY, "ORDER#2"]) == (frozenset([KEY]), frozenset())
+    assert shop.keys.read("shop", [KEY, "ORDER#2"]) == KeysFound(frozenset([KEY]), frozenset())
 
 
 def test_a_second_record_of_the_key_leaves_the_marker_as_it_is(shop: Shop) -> None:
@@ -259,29 +261,76 @@ def test_keys_that_cannot_be_read_are_unread(shop: Shop, monkeypatch: pytest.Mon
         }
 
     monkeypatch.setattr(shop.client, "batch_get_item", partly)
-    assert shop.keys.read("shop", [KEY, "b"]) == (frozenset([KEY]), frozenset("b"))
+    found = shop.keys.read("shop", [KEY, "b"])
+    assert (found.parked, found.unread) == (frozenset([KEY]), frozenset("b"))
+    assert "UnprocessedKeys" in str(found.failure)
 
     def fail(**_: Any) -> Any:
         raise ConnectionClosedError(endpoint_url="https://x")
 
     monkeypatch.setattr(shop.client, "batch_get_item", fail)
-    assert shop.keys.read("shop", [KEY, "b"]) == (frozenset(), frozenset([KEY, "b"]))
+    found = shop.keys.read("shop", [KEY, "b"])
+    assert (found.parked, found.unread) == (frozenset(), frozenset([KEY, "b"]))
+    assert str(found.failure).startswith("ConnectionClosedError: ")
     shop.client.put_item(TableName="shop", Item=image(1, ob_state={"S": "published"}))
     parked, key_parked = shop.keys.park("shop", image(1), WHY, KEY)
-    assert (parked.failure, key_parked) == ("it could not be read whether its key is parked", False)
+    assert not key_parked
+    assert str(parked.failure).startswith("it could not be read whether its key is parked: ConnectionClosedError: ")
 
 
-def test_a_relay_that_cannot_read_the_markers_publishes_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds its batch."""
+def refusal(code: str, message: str) -> ClientError:
+    """Return an error answer to BatchGetItem."""
+    return ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
+
+
+UNREAD = [
+    (
+        refusal("AccessDeniedException", "not authorized to perform: dynamodb:BatchGetItem"),
+        "AccessDeniedException: not",
+    ),
+    (refusal("ThrottlingException", "slow down"), "ThrottlingException: slow down"),
+    (ConnectionClosedError(endpoint_url="https://x"), "ConnectionClosedError: "),
+    (KeyError("Responses"), "the answer has another form"),
+]
+
+
+@pytest.mark.parametrize(("error", "reason"), UNREAD)
+def test_a_relay_that_cannot_read_the_markers_publishes_nothing(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It holds its batch, and the log has the reason, once, though it tried again."""
+    client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    tries = []
 
     def fail(**_: Any) -> Any:
-        raise ConnectionClosedError(endpoint_url="https://x")
+        tries.append(1)
+        raise error
 
-    monkeypatch.setattr(shop.client, "batch_get_item", fail)
+    monkeypatch.setattr(client, "batch_get_item", fail)
     bus = Bus()
-    made = Relay(bus, client=shop.client, on_poison="park_key")
-    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
-    assert bus.calls == 0
+    made = Relay(bus, client=client, on_poison="park_key")
+    assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context())) == ["1"]
+    assert (bus.calls, len(tries)) == (0, 3)
+    (told,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert told.getMessage().startswith(f"2 keys are held: BatchGetItem does not say whether they are parked: {reason}")
+
+
+def test_markers_that_were_read_in_the_end_are_no_news(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second try answered."""
+    client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    answers = [refusal("ThrottlingException", "slow down")]
+
+    def read(**_: Any) -> Any:
+        if answers:
+            raise answers.pop()
+        return {"Responses": {"shop": []}}
+
+    monkeypatch.setattr(client, "batch_get_item", read)
+    made = relay(Bus(), on_poison="park_key", client=client)
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert not caplog.records
 
 
 def test_without_a_region_nothing_is_parked_and_nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +342,9 @@ def test_without_a_region_nothing_is_parked_and_nothing_read(monkeypatch: pytest
     parked, key_parked = keys.park("shop", image(1), WHY, KEY)
     assert "no AWS Region" in str(parked.failure)
     assert not key_parked
-    assert keys.read("shop", ["a"]) == (frozenset(), frozenset("a"))
+    found = keys.read("shop", ["a"])
+    assert (found.parked, found.unread) == (frozenset(), frozenset("a"))
+    assert "no AWS Region" in str(found.failure)
     assert keys.request_ms == 2000
 
 

@@ -2,28 +2,96 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from relay_shell import Bus, Context, relay, row
+from relay_shell import Bus, Context, failures, relay, row
 
 from dynamodb_outbox.adapters.threads import ThreadCrew
+from dynamodb_outbox.core.limits import SinkLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_a_crew_that_takes_no_work_is_an_error_and_not_an_answer() -> None:
-    """As when the interpreter is shutting down: the batch is delivered again."""
+class Closed(ThreadCrew):
+    """Takes no work, as when the interpreter is shutting down; what it refused it may do all the same."""
 
-    class Closed(ThreadCrew):
-        def start(self, task: Callable[[], object]) -> None:
-            raise RuntimeError(f"cannot schedule {task} after interpreter shutdown")
+    def __init__(self, *, does_it: bool = False) -> None:
+        super().__init__(1, "closed")
+        self.does_it = does_it
 
-    made = relay(Bus(), crew=Closed(1, "closed"))
-    with pytest.raises(RuntimeError, match="after interpreter shutdown"):
-        made.lambda_handler({"Records": [row(1)]}, Context())
+    def start(self, task: Callable[[], object]) -> None:
+        """Refuse."""
+        if self.does_it:
+            super().start(task)
+            self.results().get(20)
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+
+def test_a_crew_that_takes_no_work_holds_the_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing was sent: the records are answered as failed, with the reason in the log, and no error is raised."""
+    bus = Bus()
+    made = relay(bus, crew=Closed())
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context(1000))) == ["1"]
+    assert (bus.asked, bus.calls) == (0, 0)
+    assert "after interpreter shutdown" in caplog.text
+
+
+def test_a_task_that_was_refused_and_done_gives_one_fact() -> None:
+    """Whoever comes first has it; nothing is counted twice, and nothing runs after the answer."""
+    bus = Bus()
+    made = relay(bus, crew=Closed(does_it=True))
+    assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [event.id.rpartition("#")[2] for event in bus.accepted] == ["1", "2"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_with_fewer_threads_less_is_under_way(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system gives no more: what there are do it all; without any the batch is held, and nothing was sent."""
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def scarce(self: threading.Thread) -> None:
+        if len(started) >= most:
+            raise RuntimeError("can't start new thread")
+        started.append(self.name)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    bus = Bus()
+    bus.limits = SinkLimits(1, 1000, 1000)
+    bus.pause_s = 0.02
+    records = [row(number, pk=str(number)) for number in range(1, 13)]
+    answer = failures(relay(bus).lambda_handler({"Records": records}, Context(20_000 if most else 1000)))
+    assert answer == ([] if most else ["1"])
+    assert len(bus.accepted) == (12 if most else 0)
+    assert (bus.at_once, bus.most_at_once) == (0, most)
+
+
+def test_what_a_thread_comes_to_too_late_is_not_begun() -> None:
+    """It would outlive the function. One thread, requests of a second, and time for publishing of half of that."""
+    bus = Bus()
+    bus.limits = SinkLimits(1, 1000, 1000)
+    bus.pause_s = 0.8
+    records = [row(number, pk=str(number)) for number in range(1, 4)]
+    assert failures(relay(bus, crew=ThreadCrew(1, "one")).lambda_handler({"Records": records}, Context(900))) == ["2"]
+    assert bus.calls == 1
+
+
+def test_a_crew_that_nobody_holds_ends_its_threads() -> None:
+    """And does what it was given before."""
+    crew = ThreadCrew(2, "dropped")
+    results = crew.results()
+    crew.start(lambda: results.put(threading.current_thread()))
+    thread = results.get(10_000)
+    assert thread is not None
+    del crew
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_crew_hands_results_back_in_the_order_in_which_they_come() -> None:

@@ -11,10 +11,11 @@ import boto3
 import pytest
 from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
 
+from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.health import NOTHING
-from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed
+from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
 from dynamodb_outbox.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
@@ -161,7 +162,7 @@ class Broken(Bus):
 @pytest.mark.parametrize("fault", [ZeroDivisionError("x"), SystemExit(1), None])
 def test_a_sink_with_a_bug_loses_nothing(fault: BaseException | None, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever it raises in its thread, the records are delivered again and the invocation ends in time."""
-    answer = relay(Broken(fault)).lambda_handler({"Records": [row(1)]}, Context(600))
+    answer = relay(Broken(fault)).lambda_handler({"Records": [row(1)]}, Context(1500))
     assert failures(answer) == ["1"]
     assert "PublishRaised" in caplog.text
 
@@ -334,6 +335,149 @@ def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog:
     assert ("ERROR", f"1 event was not accepted: {DENIED}") in lines(caplog)
 
 
+WRONG_WAYS: list[Any] = [5, -1, None, "orders", True, KeyError("secret"), Fault(cast("Any", "content"), "x")]
+
+
+@pytest.mark.parametrize("way", WRONG_WAYS)
+def test_a_router_with_a_bug_parks_the_event_at_hand(way: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What it raises, or returns wrongly, is a fault of that event; others go on, and the log has the traceback."""
+    bus, table = Bus(), Table()
+
+    class Ways:
+        sinks = (bus,)
+
+        def route(self, event: Event) -> Any:
+            if short(event) != "1":
+                return 0
+            if isinstance(way, Exception):
+                raise way
+            return way
+
+    assert failures(relay(Ways(), table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [(key, parking.code, "secret" in parking.reason) for _, key, parking in table.parked] == [
+        ("OUTBOX#1", "NoRoute", False)
+    ]
+    assert [short(event) for event in bus.accepted] == ["2"]
+    assert "route failed" in caplog.text
+
+
+WRONG_ENTRIES: list[Any] = [None, ("entry", 1), Prepared("e", cast("Any", None)), Prepared("e", -1), KeyError("secret")]
+
+
+@pytest.mark.parametrize("entry", WRONG_ENTRIES)
+def test_a_prepare_with_a_bug_parks_the_event_at_hand(entry: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As a router with one."""
+
+    class Buggy(Bus):
+        def prepare(self, event: Event) -> Prepared | Fault:
+            if short(event) != "1":
+                return super().prepare(event)
+            if isinstance(entry, Exception):
+                raise entry
+            return cast("Prepared", entry)
+
+    bus, table = Buggy(), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
+    assert [(key, parking.code, "secret" in parking.reason) for _, key, parking in table.parked] == [
+        ("OUTBOX#1", "PrepareFailed", False)
+    ]
+    assert [short(event) for event in bus.accepted] == ["2"]
+    assert "prepare failed" in caplog.text
+
+
+WRONG_OUTCOMES: list[Any] = [
+    None, Answered(cast("Any", None)), Answered(cast("Any", (True, None))), Answered(cast("Any", ("x", None))),
+    Answered((Fault(cast("Any", "content"), "x"), None)), RequestFailed(cast("Any", None)),
+    RequestFailed(Fault(Kind.CONTENT, cast("Any", None))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("outcome", WRONG_OUTCOMES)
+def test_a_publish_that_returns_nonsense_says_nothing_of_its_entries(outcome: Any) -> None:
+    """They are unknown, and sent again; nothing is parked, and what has a result of its own counts."""
+
+    class Buggy(Bus):
+        def publish(self, entries: Sequence[Any]) -> Outcome:
+            if self.calls or len(entries) != 2:
+                return super().publish(entries)
+            self.calls += 1
+            return cast("Outcome", outcome)
+
+    bus, table = Buggy(), Table()
+    assert failures(relay(bus, table).lambda_handler({"Records": [row(1, pk="a"), row(2, pk="b")]}, Context())) == []
+    known = isinstance(outcome, Answered) and bool(outcome.results)
+    assert sorted(short(event) for event in bus.accepted) == (["1"] if known else ["1", "2"])
+    assert table.parked == []
+
+
+class Leaping(SystemClock):
+    """A clock on which each look at the time takes some: a CPU that is slow."""
+
+    def __init__(self, step_ms: int) -> None:
+        self.now, self.step_ms = 0, step_ms
+
+    def monotonic_ms(self) -> int:
+        """Return a time that has passed by then."""
+        self.now += self.step_ms
+        return self.now
+
+
+def test_what_there_was_time_to_decode_is_sent_and_the_rest_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+    """So a batch that is too much for one invocation gets on with each; the log says what the matter is."""
+    bus = Bus()
+    made = relay(bus, clock=Leaping(100), max_in_flight=1)
+    records = [row(number) for number in range(1, 101)]
+    left = [*records]
+    while left:
+        answer = failures(made.lambda_handler({"Records": left}, Context(10_000)))
+        assert answer, "all at once"
+        assert int(answer[0]) > int(left[0]["dynamodb"]["SequenceNumber"])
+        left = [one for one in left if int(one["dynamodb"]["SequenceNumber"]) >= int(answer[0])][:60]
+        if len(left) < 20:
+            break
+    assert [short(event) for event in bus.accepted] == [str(number) for number in range(1, len(bus.accepted) + 1)]
+    assert re.search(r"decoding \d+ records of 100 took \d+ ms, half of the time for publishing", caplog.text)
+
+
+def test_the_first_record_is_decoded_without_time() -> None:
+    """Else a batch would stay for ever where decoding begins too late."""
+    bus = Bus()
+    made = relay(bus, clock=Leaping(1))
+    assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context(0))) == ["1"]
+
+
+LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
+    ({}, 0, None, "1 event left, and what follows by key: there was no time left to send more"),
+    (
+        {"rate_limit_per_instance": 1},
+        1500,
+        None,
+        "27 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
+    ),
+    ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
+    ({"on_poison": "block"}, 5000, CONTENT, "29 events left, and what follows by key: on_poison='block' parks nothing"),
+]
+
+
+@pytest.mark.parametrize(("options", "time_ms", "fault", "said"), LEFT)
+def test_the_log_says_why_events_were_left(
+    options: dict[str, Any], time_ms: int, fault: Fault | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which setting it was, or the function's time; once, with a count."""
+    made = relay(Bus(lambda _: fault), **options)
+    records = [row(number, pk=str(number)) for number in range(1, 30)]
+    assert failures(made.lambda_handler({"Records": records}, Context(time_ms)))
+    (told,) = [text for _, text in lines(caplog) if " left, and " in text]
+    assert told.startswith(said)
+
+
+def test_a_park_that_failed_is_not_said_to_want_time(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own line has the reason."""
+    made = relay(Bus(lambda _: CONTENT), Table("AccessDenied"))
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
+    assert " left, and " not in caplog.text
+
+
 def test_the_same_traceback_is_written_once_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
     """A bug of a sink meets each request; another error has its own traceback."""
 
@@ -375,7 +519,8 @@ def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
     made = Relay(EventBridge("orders"))
     assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context(60_000))) == ["1"]
     (error,) = [text for level, text in lines(caplog) if level == "ERROR"]
-    assert error.startswith("2 events were not accepted: ConfigurationError: no AWS Region is configured")
+    told = "2 events are held: nobody answers whether orders exists: ConfigurationError: no AWS Region is configured"
+    assert error.startswith(told)
 
 
 def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:

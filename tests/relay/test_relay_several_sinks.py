@@ -144,17 +144,28 @@ def test_a_bus_that_does_not_answer_the_question_is_not_published_to(caplog: pyt
     assert "nobody answers whether orders exists: ReadTimeoutError" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [None, ZeroDivisionError("x")])
-def test_a_verify_with_a_bug_holds_nobody_up(answer: Exception | None, caplog: pytest.LogCaptureFixture) -> None:
-    """It counts as unsure, and the log has the traceback."""
+WRONG_ANSWERS = [
+    True, ZeroDivisionError("x"), None, Verified(cast("Any", "missing")), Verified(Presence.OK, cast("Any", None)),
+    Verified(Presence.OK, "", cast("Any", 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", WRONG_ANSWERS)
+def test_a_verify_with_a_bug_is_a_question_without_an_answer(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It may have meant "missing": nothing is published, it is asked again, and the log has the traceback."""
 
     class Buggy(Bus):
         def verify(self) -> Verified:
-            if answer is not None:
+            if isinstance(super().verify(), Verified) and self.asked > 1:
+                return Verified(Presence.OK)
+            assert not self.calls
+            if isinstance(answer, Exception):
                 raise answer
-            return cast("Verified", True)
+            return cast("Verified", answer)
 
-    assert failures(relay(Buggy()).lambda_handler({"Records": [row(1)]}, Context())) == []
+    bus = Buggy()
+    assert failures(relay(bus).lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert (bus.asked, len(bus.accepted)) == (2, 1)
     assert "Verify failed" in caplog.text
 
 

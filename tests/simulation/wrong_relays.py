@@ -18,6 +18,7 @@ from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.record.moves import Parking
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.record.states import PARKED, state_of
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, Presence, RequestFailed, Verified
 from dynamodb_outbox.errors import InvalidRecord
@@ -488,9 +489,9 @@ class _Trusting(EventBridge):
 class _Forgetful(DynamoParkedKeys):
     """Parks keys, and does not look which are parked."""
 
-    def read(self, table: str, keys: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:  # noqa: ARG002
+    def read(self, table: str, keys: Sequence[str]) -> KeysFound:  # noqa: ARG002
         """Say that none is."""
-        return frozenset(), frozenset()
+        return KeysFound(frozenset(), frozenset())
 
 
 def verify_ignored(world: FunctionWorld) -> Handler:

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 from botocore.stub import Stubber
 from sink_events import ACCOUNT, QUEUE, TOPIC, URL, UUID, body_of, both, client, event, prepared
 
@@ -207,6 +208,7 @@ def test_without_a_region_everything_is_held(monkeypatch: pytest.MonkeyPatch) ->
     assert outcome.fault.kind is Kind.TARGET
     found = sink.verify()
     assert found.presence is Presence.UNSURE
+    assert found.passing
     assert "AWS_REGION" in found.reason
 
 
@@ -264,6 +266,24 @@ def test_a_bus_of_ones_own_that_is_known_by_its_name_alone() -> None:
         assert EventBridge(BUS_ARN, client=events).verify() == Verified(Presence.OK)
 
 
+@pytest.mark.parametrize("slow", [0, 1])
+def test_further_questions_are_asked_within_the_time_of_one_request_and_a_quarter(slow: int) -> None:
+    """Else it is a question without an answer, to be asked again: `request_ms` holds for `verify` too."""
+    events = client("events")
+    sink = EventBridge(BUS_ARN, client=events)
+    quarter_s = EventBridge("orders", client=events).request_ms / 4000
+    assert sink.request_ms == 5000 * quarter_s
+    times = [0.0, *([0.0] * slow), quarter_s]
+    sink._monotonic_s = lambda: times.pop(0)
+    with Stubber(events) as stub:
+        stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
+        if slow:
+            stub.add_response("describe_event_bus", {"Arn": BUS_ARN.replace("/orders", "/default")})
+        found = sink.verify()
+    assert (found.presence, found.passing) == (Presence.UNSURE, True)
+    assert "no time" in found.reason
+
+
 @pytest.mark.parametrize("default", ["arn:aws:events:us-east-1:999999999999:event-bus/default", "x", None])
 def test_a_bus_of_another_account_cannot_be_told(default: str | None) -> None:
     """Its policy covers PutEvents, not the question; without permission even one's own account is not known."""
@@ -276,7 +296,20 @@ def test_a_bus_of_another_account_cannot_be_told(default: str | None) -> None:
             stub.add_response("describe_event_bus", {"Arn": default})
         found = EventBridge(BUS_ARN, client=events).verify()
     assert found.presence is Presence.UNSURE
+    assert found.passing is (default == "x"), "an answer of no such form is none"
     assert "account" in found.reason
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "ExpiredTokenException", "InternalFailure"])
+def test_an_account_that_could_not_be_asked_for_is_asked_for_again(code: str) -> None:
+    """The bus is not known to be another account's, and may be missing."""
+    events = client("events")
+    with Stubber(events) as stub:
+        stub.add_client_error("describe_event_bus", "ResourceNotFoundException", "no such bus", 400)
+        stub.add_client_error("describe_event_bus", code, "no", 400)
+        found = EventBridge(BUS_ARN, client=events).verify()
+    assert (found.presence, found.passing) == (Presence.UNSURE, True)
+    assert code in found.reason
 
 
 QUESTIONS = [
@@ -288,14 +321,42 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("service", "operation", "made"), QUESTIONS)
-@pytest.mark.parametrize("code", ["AccessDeniedException", "AuthorizationError", "InternalError", "Throttling", "New"])
-def test_what_cannot_be_asked_cannot_be_told(service: str, operation: str, made: Any, code: str) -> None:
-    """No permission, no time, no idea: unsure, with what was said; and whether it is worth asking again."""
+@pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "AuthorizationError"])
+def test_who_may_not_ask_is_unsure(service: str, operation: str, made: Any, code: str) -> None:
+    """To ask again would bring the same, and a permission to publish does not imply this one."""
     stubbed = client(service)
     with Stubber(stubbed) as stub:
-        stub.add_client_error(operation, code, "said", 400)
-        passing = code == "Throttling" or (code == "InternalError" and service != "events")  # which has no such code
-        assert made(stubbed).verify() == Verified(Presence.UNSURE, f"{code}: said", passing)
+        stub.add_client_error(operation, code, "said", 403)
+        assert made(stubbed).verify() == Verified(Presence.UNSURE, f"{code}: said")
+
+
+PASSING = [
+    "ExpiredTokenException", "IncompleteSignature", "InternalError", "InvalidSignatureException", "OptInRequired",
+    "RequestExpired", "Throttling", "UnrecognizedClientException", "New",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("service", "operation", "made"), QUESTIONS)
+@pytest.mark.parametrize("code", PASSING)
+def test_every_other_fault_is_a_question_without_an_answer(service: str, operation: str, made: Any, code: str) -> None:
+    """A token that expired says nothing of the destination, which may be gone: it is asked for again."""
+    stubbed = client(service)
+    with Stubber(stubbed) as stub:
+        stub.add_client_error(operation, code, "said", 403)
+        assert made(stubbed).verify() == Verified(Presence.UNSURE, f"{code}: said", passing=True)
+
+
+@pytest.mark.parametrize("error", [CredentialRetrievalError(provider="p", error_msg="e"), NoCredentialsError()])
+def test_credentials_that_cannot_be_had_answer_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever hands them out may be back at the next call."""
+    stubbed = client("events")
+
+    def fails(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(stubbed, "describe_event_bus", fails)
+    found = EventBridge("orders", client=stubbed).verify()
+    assert (found.presence, found.passing) == (Presence.UNSURE, True)
 
 
 @pytest.mark.parametrize(("service", "operation", "made"), QUESTIONS[:3])
@@ -304,7 +365,18 @@ def test_an_answer_that_names_nothing_tells_nothing(service: str, operation: str
     stubbed = client(service)
     with Stubber(stubbed) as stub:
         stub.add_response(operation, {})
-        assert made(stubbed).verify().presence is Presence.UNSURE
+        found = made(stubbed).verify()
+        assert (found.presence, found.passing) == (Presence.UNSURE, True)
+
+
+def test_an_answer_of_another_form_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a client that a tracer wraps; the question stays open, and nothing is raised."""
+    stubbed = client("sqs")
+    answers: list[Any] = [None, {}]
+    for _ in answers.copy():
+        monkeypatch.setattr(stubbed, "get_queue_url", lambda **_: answers.pop())
+        found = Sqs(QUEUE, client=stubbed).verify()
+        assert (found.presence, found.passing) == (Presence.UNSURE, True)
 
 
 @pytest.mark.parametrize(

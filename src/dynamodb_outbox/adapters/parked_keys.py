@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
@@ -40,7 +41,8 @@ _AS_ALONE: Mapping[str, str] = {
 }
 """Why an action of a transaction was not done -> the code that the same write alone would have met. [BC]"""
 
-_UNTOLD = Parked(failure="it could not be read whether its key is parked")
+_UNTOLD = "it could not be read whether its key is parked"
+_LEFT_OUT = "the answer left keys unread (UnprocessedKeys), as a table does that is asked for too much"
 _ATTEMPTS = 2
 
 
@@ -65,15 +67,18 @@ class DynamoParkedKeys:
         """The longest time that one request may take, in milliseconds."""
         return self._client.call_ms
 
-    def read(self, table: str, keys: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """Return which of up to 100 keys are parked, and of which that could not be read; raises nothing."""
+    def read(self, table: str, keys: Sequence[str]) -> KeysFound:
+        """Return which of up to 100 keys are parked, and of which that could not be read, and why; raises nothing."""
         try:
             answer = self._client.get().batch_get_item(**parked_keys.read_marks(table, keys, self._layout))
-        except (*TRANSPORT, ConfigurationError):
-            return frozenset(), frozenset(keys)
-        unread = parked_keys.unread(keys, answer.get("UnprocessedKeys") or {}, self._layout)
-        items = answer.get("Responses", {}).get(table, ())
-        return parked_keys.marked(keys, items, self._layout), unread
+            unread = parked_keys.unread(keys, answer.get("UnprocessedKeys") or {}, self._layout)
+            items = answer.get("Responses", {}).get(table, ())
+            marked = parked_keys.marked(keys, items, self._layout)
+        except (*TRANSPORT, ConfigurationError) as error:
+            return KeysFound(frozenset(), frozenset(keys), str(said(error)))
+        except (AttributeError, LookupError, TypeError) as error:
+            return KeysFound(frozenset(), frozenset(keys), f"the answer has another form ({type(error).__name__})")
+        return KeysFound(marked, unread, _LEFT_OUT if unread else None)
 
     def park(self, table: str, image: WireItem, parking: Parking, key: str) -> tuple[Parked, bool]:
         """Store a record as parked, and its key with it; say whether the record is parked, and whether the key is.
@@ -88,8 +93,10 @@ class DynamoParkedKeys:
         parked = self._states(client).park(table, image, parking)
         if parked.failure is not None or client.has_written:
             return parked, parked.failure is None
-        found, unread = self.read(table, [key])
-        return (_UNTOLD, False) if unread else (parked, bool(found))
+        found = self.read(table, [key])
+        if found.unread:
+            return Parked(failure=f"{_UNTOLD}: {found.failure}"), False
+        return parked, bool(found.parked)
 
     def release(self, table: str, key: str) -> bool:
         """Let a key go on; return whether it was parked. Raises what the client raises."""

@@ -13,6 +13,8 @@ consistent with itself.
 from __future__ import annotations
 
 import re
+import time
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +46,7 @@ from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.content import Refused, published_text
 from dynamodb_outbox.sinks.failures import Codes, classify
 from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config, refusal
-from dynamodb_outbox.sinks.presence import verified
+from dynamodb_outbox.sinks.presence import not_told, verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +73,9 @@ ENTRY_CODES: Mapping[str, Kind] = MappingProxyType(
 """Codes of single entries, and of requests of which no entry is valid."""
 
 _CODES = Codes(ENTRY_CODES, missing=frozenset(("ResourceNotFoundException",)))
+
+_FURTHER = 4
+"""One in so many parts of a request's time may have passed when a further question of `verify` is asked."""
 
 _BUS = re.compile(EVENT_BUS_NAME, re.ASCII)
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
@@ -111,6 +116,7 @@ class EventBridge:
         self._envelope = envelope_of("EventBridge", envelope)
         self._resources = resources
         self._arn = arn_of(bus)
+        self._monotonic_s = time.monotonic
         self._client = OwnClient("events", config, client, region=self._arn.region if self._arn else None)
 
     def __repr__(self) -> str:
@@ -123,8 +129,11 @@ class EventBridge:
 
     @property
     def request_ms(self) -> int:
-        """The longest time that one request may take, in milliseconds."""
-        return self._client.call_ms
+        """The longest time that `publish` or `verify` may take, in milliseconds: of an ARN, some more than a request.
+
+        The further questions of `verify` are asked only as long as it has taken no more than that.
+        """
+        return self._client.call_ms + self._further_ms
 
     def prepare(self, event: Event) -> Prepared | Fault:
         """Turn an event into an entry of PutEvents, or say why the bus could never accept it. Sends nothing."""
@@ -148,28 +157,44 @@ class EventBridge:
         return Answered(results)
 
     def verify(self) -> Verified:
-        """Ask EventBridge (DescribeEventBus) whether the bus is there; raises nothing. Takes three requests at most.
+        """Ask EventBridge (DescribeEventBus) whether the bus is there; raises nothing.
+
+        An ARN that is not found takes two more requests, within `request_ms` all the same: what there is no time for
+        is left without an answer, and asked again.
 
         The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
         PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
         """
+        began_s = self._monotonic_s()
         there = self._described(self.bus)
         if there.presence is not Presence.MISSING or self._arn is None:
             return there
-        own = self._own_account()
+        if self._is_late(began_s):
+            return _too_late(there)
+        try:
+            own = self._own_account()
+        except (*TRANSPORT, ConfigurationError) as error:
+            unsure = not_told(error)
+            return replace(unsure, reason=f"{there.reason} (whose account this is, cannot be told: {unsure.reason})")
+        if own is None:
+            return Verified(Presence.UNSURE, f"{there.reason} (whose account this is, cannot be told)", passing=True)
         if own == self._arn.account:  # then a name is the same bus; local engines know it by its name alone
-            return self._described(self._arn.resource.removeprefix("event-bus/"))
-        why = "whose account this is, cannot be told" if own is None else f"asked as account {own}, not the bus's own"
-        return Verified(Presence.UNSURE, f"{there.reason} ({why})")
+            by_name = self._arn.resource.removeprefix("event-bus/")
+            return _too_late(there) if self._is_late(began_s) else self._described(by_name)
+        return Verified(Presence.UNSURE, f"{there.reason} (asked as account {own}, not the bus's own)")
+
+    @property
+    def _further_ms(self) -> int:
+        return 0 if self._arn is None else self._client.call_ms // _FURTHER
+
+    def _is_late(self, began_s: float) -> bool:
+        return 1000 * (self._monotonic_s() - began_s) >= self._further_ms
 
     def _described(self, bus: str) -> Verified:
         return verified(lambda: self._client.get().describe_event_bus(Name=bus).get("Arn"), _CODES)
 
     def _own_account(self) -> str | None:
-        try:
-            default = arn_of(str(self._client.get().describe_event_bus(Name="default").get("Arn")))
-        except (*TRANSPORT, ConfigurationError):
-            return None  # it stays untold, which is said in place of "missing"
+        default = arn_of(str(self._client.get().describe_event_bus(Name="default").get("Arn")))
         return default.account if default else None
 
     def _prepared(self, event: Event) -> Prepared:
@@ -234,6 +259,10 @@ def _check_detail(detail: str, content: bytes) -> None:
     if shape.wide_integer_at is not None:
         where = f"at character {shape.wide_integer_at:,} of Detail"
         raise Refused("IntegerTooWide", f"an integer {where} does not fit 64 bits; publish it as text")
+
+
+def _too_late(there: Verified) -> Verified:
+    return Verified(Presence.UNSURE, f"{there.reason} (no time to ask whose account this is)", passing=True)
 
 
 def _result(result: Mapping[str, Any]) -> Fault | None:

@@ -1,8 +1,10 @@
 """Whether a destination is there, asked of its service.
 
-Three answers, and none is ever raised: it is there; the service says that it is not; or it cannot be told, because the
-question is not allowed, was not answered, or is about another account's destination. Who may not ask publishes and
-warns: a permission to publish does not imply one to look. Who got no answer (`passing`) asks again.
+Three answers, and none is ever raised: it is there; the service says that it is not; or it cannot be told. Who may not
+look, or asks about another account's destination, publishes and warns: a permission to publish does not imply one to
+look. Everything else is no answer (`passing`), to be asked again with nothing published meanwhile: a token that has
+expired, credentials that could not be had, throttling, silence, and any code that nobody listed. The bus may be gone
+all the same, and publishing on nobody's word loses what a bus that does not exist takes and forgets.
 """
 
 from __future__ import annotations
@@ -11,17 +13,24 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.relay.outcome import Kind, Presence, Verified
+from dynamodb_outbox.core.relay.outcome import Presence, Verified
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
-from dynamodb_outbox.sinks.failures import classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynamodb_outbox.sinks.failures import Codes
 
-__all__ = ["verified"]
+__all__ = ["not_told", "verified"]
+
+_NOT_ALLOWED = frozenset(
+    (
+        "AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException",
+        "UnauthorizedOperation",
+    )
+)  # fmt: skip
+"""Codes by which the services say that the question is not allowed [BC; AuthorizationError is that of SNS]."""
 
 _OR_NOT_ALLOWED = "do not have access"
 """Words of SQS, which has one answer for a queue that is not there and for one that is somebody else's secret."""
@@ -32,10 +41,20 @@ def verified(ask: Callable[[], object], codes: Codes) -> Verified:
     try:
         found = ask()
     except (*TRANSPORT, ConfigurationError) as error:
-        if isinstance(error, ClientError):
-            code, message, _ = said(error)
-            if code in codes.missing and _OR_NOT_ALLOWED not in message:
-                return Verified(Presence.MISSING, f"{code}: {message}" if message else code)
-        fault = classify(error, codes)
-        return Verified(Presence.UNSURE, str(fault), passing=fault.kind in (Kind.TRANSIENT, Kind.UNKNOWN))
-    return Verified(Presence.OK) if found else Verified(Presence.UNSURE, "the answer names no destination")
+        told = said(error)
+        if isinstance(error, ClientError) and told.code in codes.missing:
+            unsure = _OR_NOT_ALLOWED in told.message
+            return Verified(Presence.UNSURE if unsure else Presence.MISSING, str(told))
+        return not_told(error)
+    except (AttributeError, LookupError, TypeError) as error:  # an answer without what was asked for
+        return Verified(Presence.UNSURE, f"the answer has another form ({type(error).__name__})", passing=True)
+    if found:
+        return Verified(Presence.OK)
+    return Verified(Presence.UNSURE, "the answer names no destination", passing=True)
+
+
+def not_told(error: Exception) -> Verified:
+    """Return what an error in place of an answer comes to: the question is not allowed, or was not answered."""
+    told = said(error)
+    refused = isinstance(error, ClientError) and told.code in _NOT_ALLOWED
+    return Verified(Presence.UNSURE, str(told), passing=not refused)

@@ -17,7 +17,7 @@ is published; a second park of the key leaves it as it is.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import guard_keys
@@ -29,11 +29,19 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["MARKER", "can_park_keys", "mark", "marked", "read_marks", "release", "unread"]
+__all__ = ["MARKER", "KeysFound", "can_park_keys", "mark", "marked", "read_marks", "release", "unread"]
 
 MARKER = "ob_parked"
 _PREFIX = "PARKED#"
 _CODE_LENGTH = 64
+
+
+class KeysFound(NamedTuple):
+    """What a read of markers came to: keys that are `parked`, keys `unread`, and the `failure` that left these."""
+
+    parked: frozenset[str]
+    unread: frozenset[str]
+    failure: str | None = None
 
 
 def can_park_keys(layout: Layout) -> bool:

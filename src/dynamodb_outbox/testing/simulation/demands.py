@@ -18,6 +18,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Answered,
     Discarded,
+    Faulted,
     Heard,
     Invoked,
     Moved,
@@ -190,13 +191,19 @@ def settled_in_the_end(of: History) -> Iterator[_Found]:
 def parks_are_limited(of: History) -> Iterator[_Found]:
     """Demand that an instance parks ten records a minute at most that its bus refused: so many cannot all be poison.
 
-    Not counted is what nobody could read or send, which is not the bus's word, and what is parked because its key is.
+    Not counted is what nobody could read or send, which is not the bus's word, what is parked because its key is, and
+    what an invocation parked in which the answer to a park was lost: where the SDK's second attempt was turned away,
+    the relay was told that nothing was parked.
     """
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
+    lost = {fact.invocation for fact in of.facts if isinstance(fact, Faulted) and fact.kind == "park_lost_after"}
     for record, index in of.parked_records.items():
-        invoked = of.invoked.get(getattr(of.facts[index], "invocation", 0))
-        if invoked is not None and any(
-            (invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ())
+        invocation = getattr(of.facts[index], "invocation", 0)
+        invoked = of.invoked.get(invocation)
+        if (
+            invoked is not None
+            and invocation not in lost
+            and any((invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ()))
         ):
             of_instance[invoked.instance].append(index)
     for instance, parks in of_instance.items():
