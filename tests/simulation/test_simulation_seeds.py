@@ -1,4 +1,4 @@
-"""This library's own relay through two thousand bad days."""
+"""This library's own relay through hundreds of bad days."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.scenario import Settings
 from dynamodb_outbox.testing.simulation.writers import Write
 
-SEEDS = 2_000
+SEEDS = 500  # more by hand: python -m dynamodb_outbox.testing.simulation --seeds 20000 --processes 2
+OFTEN = 8
 UNRECOVERED = "open"
 EXEMPT = {
     "ttl_delete": "what TTL deletes was published a minute ago: nothing is open by its nature",
@@ -23,7 +24,7 @@ EXEMPT = {
 """Kinds of faults that do not strike anything open, and why."""
 
 
-def test_two_thousand_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hundreds_of_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is violated, each day is a bad one, and every kind of fault struck often enough to mean something."""
     # Two other processes run the seeds; what these tests cover is measured where they run fewer, in this one.
     monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
@@ -32,8 +33,8 @@ def test_two_thousand_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
     report.check()
     assert report.runs == SEEDS
     assert median(report.events) >= 60
-    assert {kind: report.effective[kind] for kind in FAULTS.keys() - EXEMPT if report.effective[kind] < 50} == {}
-    assert min(report.faults[kind] for kind in ("replicated", "ttl_delete")) >= 50
+    assert {kind: report.effective[kind] for kind in FAULTS.keys() - EXEMPT if report.effective[kind] < OFTEN} == {}
+    assert min(report.faults[kind] for kind in ("replicated", "ttl_delete")) >= OFTEN
     assert {kind for kind, how in report.recoveries if how == UNRECOVERED} == set()
     assert report.accepted > sum(report.events) * 0.9
 
@@ -42,7 +43,7 @@ def test_days_on_which_the_bus_vanishes_too(monkeypatch: pytest.MonkeyPatch) -> 
     """With all other faults around it, nothing is lost but what nobody could have noticed in its first minute."""
     monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-    report = simulate(relay_handler, seeds=range(SEEDS // 20), processes=2, faults=FAULTS)
+    report = simulate(relay_handler, seeds=range(SEEDS // 5), processes=2, faults=FAULTS)
     report.check()
     assert report.effective["target_vanishes"] >= 10
 
@@ -52,7 +53,7 @@ def test_days_on_which_keys_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     settings = {"ordering": "key", "on_poison": "park_key"}
-    simulate(relay_handler, seeds=range(SEEDS // 20), processes=2, settings=settings).check()
+    simulate(relay_handler, seeds=range(SEEDS // 5), processes=2, settings=settings).check()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
