@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +13,7 @@ from dynamodb_outbox.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MAX_NAME_BYTES", "KeyType", "Keys"]
+__all__ = ["MAX_NAME_BYTES", "KeyType", "Keys", "table_name"]
 
 KeyType = Literal["S", "N", "B"]
 """DynamoDB's types of key attributes: text, number, binary."""
@@ -21,6 +22,7 @@ MAX_NAME_BYTES = 255
 """Of the name of a key attribute or of an index; DynamoDB takes no more."""
 
 _TYPES = ("S", "N", "B")
+_ARN = re.compile(r"arn:[^:]*:dynamodb:[^:]*:[^:]*:table/([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,14 @@ class Keys:
     def types(self) -> Mapping[str, KeyType]:
         """The types of the key attributes by their names, the partition key's first."""
         return {self.pk: self.pk_type} if self.sk is None else {self.pk: self.pk_type, self.sk: self.sk_type}
+
+
+def table_name(table: str) -> str:
+    """Return the name of a table that is given by its name or its ARN."""
+    if not table.startswith("arn:"):
+        return table
+    found = _ARN.fullmatch(table)
+    return found[1] if found else table
 
 
 def _unfit(what: str, reason: str) -> ConfigurationError:

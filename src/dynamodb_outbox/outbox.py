@@ -16,13 +16,13 @@ from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
-from dynamodb_outbox.core.commit.targets import Tables, table_name
+from dynamodb_outbox.core.commit.targets import Tables
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
 from dynamodb_outbox.core.record.place import guard_partition
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded
-from dynamodb_outbox.keys import Keys
+from dynamodb_outbox.keys import Keys, table_name
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.transaction import Setting, Transaction
 

@@ -27,7 +27,6 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
-from dynamodb_outbox.core.commit.targets import table_name
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
@@ -40,6 +39,7 @@ from dynamodb_outbox.delivery import Delivery
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.invocation import Deadlines, Invocation, Tools
 from dynamodb_outbox.invocation_log import log as _log
+from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.misfits import judged
 from dynamodb_outbox.words import counted

@@ -14,7 +14,7 @@ from write_scripted import World
 
 from dynamodb_outbox import Keys, Layout, Outbox
 from dynamodb_outbox.core.commit.keying import checked_key
-from dynamodb_outbox.core.commit.targets import Tables, table_name, target_of
+from dynamodb_outbox.core.commit.targets import Tables, target_of
 from dynamodb_outbox.core.record.place import key_value
 from dynamodb_outbox.errors import (
     AmbiguousKey,
@@ -26,6 +26,7 @@ from dynamodb_outbox.errors import (
     LimitExceeded,
     ReservedName,
 )
+from dynamodb_outbox.keys import table_name
 
 KINDS: dict[str, Keys] = {
     "plain": Keys("id", None),

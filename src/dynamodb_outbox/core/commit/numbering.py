@@ -26,8 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.commit.targets import table_name
 from dynamodb_outbox.errors import InvalidAction
+from dynamodb_outbox.keys import table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

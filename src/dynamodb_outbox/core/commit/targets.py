@@ -11,7 +11,6 @@ named in receipts and subjects, by name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,16 +22,16 @@ from dynamodb_outbox.core.codec.values import serialize
 from dynamodb_outbox.core.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES
 from dynamodb_outbox.core.record.place import key_text, reserved_prefix
 from dynamodb_outbox.errors import InvalidAction, LimitExceeded, ReservedName
+from dynamodb_outbox.keys import table_name
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.keys import Keys, KeyType
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Tables", "Target", "own_target", "table_name", "target_of"]
+__all__ = ["Tables", "Target", "own_target", "target_of"]
 
 _NEEDED = {"S": "text that is not empty", "N": "a number (int or Decimal)", "B": "bytes that are not empty"}
-_ARN = re.compile(r"arn:[^:]*:dynamodb:[^:]*:[^:]*:table/([^/]+)")
 _SHORT = 200
 """Characters of a key that need no measuring."""
 _SHOWN = 200
@@ -95,14 +94,6 @@ class Target:
     def partition(self) -> tuple[str, KeyType]:
         """Its partition key, as text and type: the number 5 and the text "5" are two."""
         return self.pk, self.keys.pk_type
-
-
-def table_name(table: str) -> str:
-    """Return the name of a table that is given by its name or its ARN."""
-    if not table.startswith("arn:"):
-        return table
-    found = _ARN.fullmatch(table)
-    return found[1] if found else table
 
 
 def target_of(verb: str, table: str | None, key: Mapping[str, Any], tables: Tables, *, exactly: bool = False) -> Target:
