@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(dynamodb_outbox.__file__).parent
-LEAVES = ("arguments", "words", "errors", "event", "ids", "layout")
-PURE = [*sorted((ROOT / "core").rglob("*.py")), *(ROOT / f"{leaf}.py" for leaf in LEAVES)]
+LEAVES = ("arguments", "words", "event", "ids", "keys", "layout")
+PACKAGES = ("core", "errors")
+PURE = [
+    *(path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))),
+    *(ROOT / f"{leaf}.py" for leaf in LEAVES),
+]
 
 IMPURE = frozenset(
     (

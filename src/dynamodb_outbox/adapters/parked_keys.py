@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked
 from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
+from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ _AS_ALONE: Mapping[str, str] = {
 
 _UNTOLD = "it could not be read whether its key is parked"
 _LEFT_OUT = "the answer left keys unread (UnprocessedKeys), as a table does that is asked for too much"
-_ATTEMPTS = 2
 
 
 class DynamoParkedKeys:
@@ -58,7 +56,7 @@ class DynamoParkedKeys:
     ) -> None:
         self._layout = layout
         self._states = states
-        self._client = OwnClient("dynamodb", _own_config(timeout_s), client)
+        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
         if client is not None:
             refuse_resource_client(client)
 
@@ -143,12 +141,3 @@ def _as_alone(error: ClientError, action: str) -> ClientError:
             details = {"Code": code, "Message": reason.get("Message", "")}
             return ClientError({**error.response, "Error": details, **item}, f"{action}Item")
     return error
-
-
-def _own_config(timeout_s: float) -> Config:
-    return Config(
-        connect_timeout=timeout_s / 3,
-        read_timeout=timeout_s * 2 / 3,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-        tcp_keepalive=True,
-    )

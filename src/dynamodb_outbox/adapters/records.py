@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
@@ -23,7 +22,7 @@ from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
+from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
 from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
 
 if TYPE_CHECKING:
@@ -60,7 +59,6 @@ _NO_PLACE = moves.Parked(
 _REPLACED = moves.Parked(
     failure="another record is under its keys by now, and keys of this table's types have no place for it beside that"
 )
-_ATTEMPTS = 2
 _PARK_TURNS = 3
 _FAILS = (*TRANSPORT, ConfigurationError)
 
@@ -74,7 +72,7 @@ class DynamoRecordStates:
 
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0) -> None:
         self._layout = layout
-        self._client = OwnClient("dynamodb", _own_config(timeout_s), client)
+        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
         if client is not None:
             refuse_resource_client(client)
 
@@ -288,12 +286,3 @@ def _is_lost(error: Exception) -> bool:
         turned_away = code in THROTTLING or code in CONFLICTS or status < SERVER_ERROR
         return code in UNFINISHED or code in SERVER_TROUBLE or not turned_away
     return not isinstance(error, (*NEVER_SENT, ConfigurationError, ConnectTimeoutError, EndpointConnectionError))
-
-
-def _own_config(timeout_s: float) -> Config:
-    return Config(
-        connect_timeout=timeout_s / 3,
-        read_timeout=timeout_s * 2 / 3,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-        tcp_keepalive=True,
-    )

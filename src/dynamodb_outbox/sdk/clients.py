@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 from boto3.resources.base import ServiceResource
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoRegionError
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from botocore.config import Config
+__all__ = ["OwnClient", "refuse_resource_client", "table_config"]
 
-__all__ = ["OwnClient", "refuse_resource_client"]
+_TABLE_ATTEMPTS = 2
 
 
 class OwnClient:
@@ -104,3 +104,13 @@ def refuse_resource_client(client: Any) -> None:
             "client= belongs to boto3.resource('dynamodb'), whose client converts values by itself. "
             "Pass boto3.client('dynamodb')."
         )
+
+
+def table_config(timeout_s: float) -> Config:
+    """Return what our own client of the records' table is made with: two attempts, each within `timeout_s` seconds."""
+    return Config(
+        connect_timeout=timeout_s / 3,
+        read_timeout=timeout_s * 2 / 3,
+        retries={"mode": "standard", "total_max_attempts": _TABLE_ATTEMPTS},
+        tcp_keepalive=True,
+    )
