@@ -11,6 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import coverage
 import pytest
 from hypothesis import Phase, settings
 
@@ -20,9 +21,9 @@ from moto_engine import NOT_ON_MOTO, MotoEngine, moto_engine, moto_installed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# For `make mutate`, where each test runs a thousand times: fewer examples, and none is made smaller.
 settings.register_profile("default", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("default")
+# For `make mutate`, where each test runs a thousand times: fewer examples, and none is made smaller.
 settings.register_profile(
     "mutation", max_examples=30, deadline=None, database=None, phases=[Phase.explicit, Phase.generate]
 )
@@ -72,6 +73,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the writing side's tests on both engines."""
     if "engine" in metafunc.fixturenames and metafunc.definition.path.parent.name == "writing":
         metafunc.parametrize("engine", ["ministack", "moto"], indirect=True)
+
+
+@pytest.fixture
+def uncovered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leave a long test out of what coverage measures, its processes too: it takes half of the time then.
+
+    For tests that go through the same code again and again, which shorter ones cover.
+    """
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    measuring = coverage.Coverage.current()
+    if measuring is not None:
+        measuring.stop()
+    yield
+    if measuring is not None:
+        measuring.start()
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,8 @@ from dynamodb_outbox.core.relay.states import TRANSITIONS, Cause, State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 RESULTS: Sequence[Fault | None] = (None, None, None, TRANSIENT, UNKNOWN, THROTTLED, CONTENT, TARGET)
 FOUND_OR_NOT = (OK, OK, UNSURE, SILENT, MISSING)
 POISON: Sequence[OnPoison] = ("park", "park_key", "block")

@@ -12,6 +12,8 @@ from dynamodb_outbox.testing.simulation import FAULTS, INVARIANTS, SimulationFai
 from dynamodb_outbox.testing.simulation.choice import SETTINGS
 from dynamodb_outbox.testing.simulation.scenario import Settings
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 DOCUMENT = (Path(__file__).parents[2] / "docs/simulation.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 

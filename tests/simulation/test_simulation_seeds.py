@@ -24,11 +24,9 @@ EXEMPT = {
 """Kinds of faults that do not strike anything open, and why."""
 
 
-def test_hundreds_of_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("uncovered")
+def test_hundreds_of_bad_days() -> None:
     """Nothing is violated, each day is a bad one, and every kind of fault struck often enough to mean something."""
-    # Two other processes run the seeds; what these tests cover is measured where they run fewer, in this one.
-    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     report = simulate(relay_handler, seeds=range(SEEDS), processes=2)
     report.check()
     assert report.runs == SEEDS
@@ -39,19 +37,17 @@ def test_hundreds_of_bad_days(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.accepted > sum(report.events) * 0.9
 
 
-def test_days_on_which_the_bus_vanishes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("uncovered")
+def test_days_on_which_the_bus_vanishes_too() -> None:
     """With all other faults around it, nothing is lost but what nobody could have noticed in its first minute."""
-    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     report = simulate(relay_handler, seeds=range(SEEDS // 5), processes=2, faults=FAULTS)
     report.check()
     assert report.effective["target_vanishes"] >= 10
 
 
-def test_days_on_which_keys_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("uncovered")
+def test_days_on_which_keys_are_parked() -> None:
     """What follows a parked event in its key is parked, in whatever instance, and nothing is lost."""
-    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     settings = {"ordering": "key", "on_poison": "park_key"}
     simulate(relay_handler, seeds=range(SEEDS // 5), processes=2, settings=settings).check()
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.errors import CommitFailed
     from dynamodb_outbox.event import Event
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 ENOUGH = range(500)
 RIGHT_SEEDS = 30
 """Enough for what is rare: an item that is inserted for what was parked of another one comes in every 50th run."""

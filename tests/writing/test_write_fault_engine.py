@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox import Receipt
     from dynamodb_outbox.transaction import Transaction
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 LAYOUTS = {
     "item": Layout(),
     "own partition, no sort key": Layout(own_partition=True, sk=None),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.errors import OutboxError
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 TOKEN_LIFE_MS = 10 * MINUTE_MS
 BUDGET_MS = 20_000
 FAILED, NONE, CONFLICT = Reason("ConditionalCheckFailed"), Reason("None"), Reason("TransactionConflict")
