@@ -24,7 +24,7 @@ from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.environment import function_environment
 from dynamodb_outbox.local.function import FunctionProcess
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_importing_it_needs_boto3_alone_and_makes_nothing(environment: dict[str,
 
 def test_the_table_of_variables_loads_no_boto3() -> None:
     """A tool that only lists the variables is quick."""
-    done = run("import sys, dynamodb_outbox.variables; sys.exit('boto3' in sys.modules)")
+    done = run("import sys, dynamodb_outbox.environment.variables; sys.exit('boto3' in sys.modules)")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from dynamodb_outbox.core.codec.envelope import ENVELOPES
 from dynamodb_outbox.core.relay.outcome import Prepared
+from dynamodb_outbox.environment.settings import layout_text, settings_of
+from dynamodb_outbox.environment.variables import VARIABLES
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.publisher import Relay
-from dynamodb_outbox.settings import layout_text, settings_of
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge, Router, Sns, Sqs
-from dynamodb_outbox.variables import VARIABLES
 
 BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Outbox, Transaction
-    from dynamodb_outbox.publisher import Relay
+    from dynamodb_outbox.relay.publisher import Relay
 
 __all__ = [
     "ClaimCheck",
@@ -45,7 +45,7 @@ _HOMES = {
     "Outbox": "outbox",
     "OutboxError": "errors",
     "Receipt": "core.commit.receipt",
-    "Relay": "publisher",
+    "Relay": "relay.publisher",
     "Transaction": "outbox",
 }
 

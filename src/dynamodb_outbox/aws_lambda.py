@@ -18,10 +18,10 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.environment.settings import Settings, layout_text, settings_of
+from dynamodb_outbox.environment.variables import VARIABLES, Variable
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
-from dynamodb_outbox.publisher import Relay
-from dynamodb_outbox.settings import Settings, layout_text, settings_of
-from dynamodb_outbox.variables import VARIABLES, Variable
+from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:

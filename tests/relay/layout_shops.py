@@ -14,7 +14,7 @@ from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from other_names import OTHER_NAMES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, Presence, Verified
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from dynamodb_outbox.core.record.place import is_record, reserved_prefix
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
     from conftest import Account

@@ -17,7 +17,7 @@ from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.publisher import Relay
+    from dynamodb_outbox.relay.publisher import Relay
 
 
 def one(number: int, **changed: Any) -> Accepted:

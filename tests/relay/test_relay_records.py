@@ -18,7 +18,7 @@ from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_bus, create_table
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:

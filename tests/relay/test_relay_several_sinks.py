@@ -11,7 +11,7 @@ from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row, seve
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Presence, RequestFailed, Verified
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import Router
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from simulation_ground import Ground, ground
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Outcome, Responded, Throttled, judge
 from dynamodb_outbox.core.eventsource.records import StreamRecord, stream_record
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
 from dynamodb_outbox.testing.simulation.chance import Chance

@@ -22,7 +22,7 @@ from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.record.states import PARKED, state_of
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, Presence, RequestFailed, Verified
 from dynamodb_outbox.errors import InvalidRecord
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.world import relay_handler

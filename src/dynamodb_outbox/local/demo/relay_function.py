@@ -14,7 +14,7 @@ from boto3.session import Session
 from botocore.config import Config
 
 from dynamodb_outbox.local.demo.names import LAYOUT
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
 __all__ = ["handler"]

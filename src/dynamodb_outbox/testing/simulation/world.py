@@ -23,7 +23,7 @@ from dynamodb_outbox.core.eventsource.lineage import StartingPosition
 from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.publisher import Relay
+from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus

@@ -10,9 +10,9 @@ from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
 from dynamodb_outbox.core.relay.memory import Accepted, Memory
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Prepared
 from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
-from dynamodb_outbox.foreign import place_of, prepared_of
-from dynamodb_outbox.invocation_log import InvocationLog
-from dynamodb_outbox.misfits import Held
+from dynamodb_outbox.relay.foreign import place_of, prepared_of
+from dynamodb_outbox.relay.log import InvocationLog
+from dynamodb_outbox.relay.misfits import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.misfits import Judged
     from dynamodb_outbox.ports import Routes
+    from dynamodb_outbox.relay.misfits import Judged
 
 __all__ = ["Delivery"]
 

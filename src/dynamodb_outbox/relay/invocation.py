@@ -33,9 +33,9 @@ from dynamodb_outbox.core.relay.commands import (
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Presence, RequestFailed, Verified
 from dynamodb_outbox.core.relay.parking import KEY_PARKED
 from dynamodb_outbox.core.relay.states import State
-from dynamodb_outbox.foreign import answer_of, outcome_of
-from dynamodb_outbox.invocation_log import log
-from dynamodb_outbox.leftovers import Left
+from dynamodb_outbox.relay.foreign import answer_of, outcome_of
+from dynamodb_outbox.relay.leftovers import Left
+from dynamodb_outbox.relay.log import log
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.relay.commands import Command, Settings
     from dynamodb_outbox.core.relay.machine import Machine
-    from dynamodb_outbox.delivery import Delivery
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Results, Sink
+    from dynamodb_outbox.relay.delivery import Delivery
 
 __all__ = ["Deadlines", "Invocation", "Tools"]
 

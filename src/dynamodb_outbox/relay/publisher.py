@@ -35,13 +35,13 @@ from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.delivery import Delivery
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.invocation import Deadlines, Invocation, Tools
-from dynamodb_outbox.invocation_log import log as _log
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.misfits import judged
+from dynamodb_outbox.relay.delivery import Delivery
+from dynamodb_outbox.relay.invocation import Deadlines, Invocation, Tools
+from dynamodb_outbox.relay.log import log as _log
+from dynamodb_outbox.relay.misfits import judged
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.environment.variables import LAYOUT_MEMBERS, PREFIX, VARIABLES, alike
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.sinks.from_arn import sink_from_arn
 from dynamodb_outbox.sinks.router import Router
-from dynamodb_outbox.variables import LAYOUT_MEMBERS, PREFIX, VARIABLES, alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,0 +1,6 @@
+"""The relay's shell: `publisher` is its façade, and drives one `invocation` of the machine in `core.relay` at a time.
+
+What an invocation is made of lies beside it, each its own concept: what it is given (`delivery`), what a sink that
+somebody else wrote may answer (`foreign`), records of other layouts (`misfits`), why events were left (`leftovers`),
+and what it logs (`log`).
+"""
