@@ -16,7 +16,7 @@ from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, ImageMissing
+from dynamodb_outbox.errors import ConfigurationError, ImageMissing, TableMismatch
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
@@ -570,6 +570,18 @@ def test_the_table_must_be_known() -> None:
         with pytest.raises(ConfigurationError, match="table="):
             relay(Bus()).lambda_handler({"Records": records}, Context())
     assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
+
+
+@pytest.mark.parametrize("more", [{}, {"ob_columns": {"S": "0" * 16}}], ids=["its layout", "another layout"])
+def test_records_of_another_table_than_was_named_are_neither_relayed_nor_passed_over(more: dict[str, Any]) -> None:
+    """Its moves would be made in the wrong table, and a record that is not there would count as one that is done."""
+    bus, table = Bus(), Table()
+    table.stored = {"2": {}}  # a table that knows nothing of it
+    record = row(2, ob_v={"N": "1"}, ob_pending={"S": "00"}, state={"S": "pending"}, **more)
+    with pytest.raises(TableMismatch, match=r"table 'orders'.*stream of 'shop'") as caught:
+        relay(bus, table, table="orders").lambda_handler({"Records": [record]}, Context())
+    assert (caught.value.table, caught.value.streamed) == ("orders", ("shop",))
+    assert (bus.calls, table.settled, table.parked, table.read) == (0, [], [], [])
 
 
 def test_a_tables_arn_is_its_name() -> None:

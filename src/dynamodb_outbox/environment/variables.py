@@ -167,7 +167,7 @@ VARIABLES = (
         "OUTBOX_TABLE",
         "text",
         "the table in the stream's ARN",
-        "the table's name",
+        "the table's name. Where the stream's ARN names another table, each invocation fails and nothing is relayed",
         text,
         "table",
     ),

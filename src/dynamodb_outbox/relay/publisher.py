@@ -35,7 +35,7 @@ from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, TableMismatch
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.relay.delivery import Delivery
@@ -71,7 +71,8 @@ class Relay:
     """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
-    table          the table's name, or its ARN; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given, refused where that names
+                   another one
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -168,9 +169,9 @@ class Relay:
         `context` is Lambda's; without one an invocation takes a minute at most. Returns
         {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
 
-        Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
-        to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
-        the records are answered as failed, stay in the stream as well, and the log has the reason.
+        Raises ImageMissing, TableMismatch, ConfigurationError or InvalidRecord when the whole invocation is at fault:
+        the set-up has to be changed, and the batch stays in the stream until then. A destination that cannot be used
+        raises nothing: the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         remaining_ms = _remaining_ms(context)
@@ -207,6 +208,7 @@ class Relay:
         Of the time until the last publish one half goes to reading records, at most, and the other to sending them.
         """
         selection = select(records, self.layout)
+        self._check_table(selection)
         _report_elsewhere(selection)
         self._warn_of_strangers(selection)
         found = judged(selection, self._states, self._table, self._clock, read_until_ms)
@@ -239,6 +241,15 @@ class Relay:
         if delivery.held is not None:
             _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
         return delivery
+
+    def _check_table(self, selection: Selection) -> None:
+        """Refuse records of another table than was named: the relay would read, settle and park in the wrong one."""
+        if self._table is None:
+            return
+        streamed = {one.table for one in selection.records} | {one.table for one in selection.misfits}
+        others = sorted(table for table in streamed if table not in (None, self._table))
+        if others:
+            raise TableMismatch(self._table, others)
 
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
