@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
-    from dynamodb_outbox.core.record.parked_keys import KeysFound
+    from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
     from dynamodb_outbox.core.record.waiting import Found
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared, Verified
     from dynamodb_outbox.core.values import WireItem
@@ -194,8 +194,8 @@ class ParkedKeys(Protocol):
         """Store a record as parked, and its key with it; say whether the record is parked, and whether the key is."""
         ...
 
-    def release(self, table: str, key: str) -> bool:
-        """Let a key go on; return whether it was parked."""
+    def release(self, table: str, key: str) -> Released:
+        """Let a key go on; every failure of the call is an answer."""
         ...
 
 

@@ -49,10 +49,10 @@ from dynamodb_outbox.errors.reading import (
     StreamMissing,
     StreamRefused,
     StreamUnavailable,
-    TableMismatch,
     UnhandledEvent,
     UploadFailed,
 )
+from dynamodb_outbox.errors.relaying import KeyNotReleased, TableMismatch
 from dynamodb_outbox.errors.root import (
     ConfigurationError,
     InvalidEnvironment,
@@ -83,6 +83,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidValue",
     "ItemTooLarge",
+    "KeyNotReleased",
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",

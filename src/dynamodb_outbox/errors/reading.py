@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dynamodb_outbox.errors.root import ConfigurationError, OutboxError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "ImageMissing",
@@ -22,7 +17,6 @@ __all__ = [
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
-    "TableMismatch",
     "UnhandledEvent",
     "UploadFailed",
 ]
@@ -45,23 +39,6 @@ class ImageMissing(OutboxError):
         super().__init__(
             f"the stream's view type is {view_type}, so its records do not carry the item. The relay needs NEW_IMAGE "
             "or NEW_AND_OLD_IMAGES; a view type cannot be changed: disable the stream and enable it with the right one."
-        )
-
-
-class TableMismatch(ConfigurationError):
-    """A relay for `table` was given records from the streams of others, `streamed`. Nothing was done with any of them.
-
-    To settle and park in the wrong table would leave them pending, and put what is parked where nobody looks for it.
-    """
-
-    def __init__(self, table: str, streamed: Sequence[str]) -> None:
-        self.table = table
-        self.streamed = tuple(streamed)
-        super().__init__(
-            f"the relay is for the table {table!r} (table=, OUTBOX_TABLE), and the records come from the stream of "
-            f"{', '.join(map(repr, self.streamed))} (eventSourceARN). None of them was published, settled or parked; "
-            "they stay in the stream. Leave the name out, since the stream tells it, or map the function to the stream "
-            f"of {table!r}."
         )
 
 

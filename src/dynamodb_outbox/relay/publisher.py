@@ -35,7 +35,7 @@ from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.errors import ConfigurationError, TableMismatch
+from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMismatch
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.relay.delivery import Delivery
@@ -201,6 +201,27 @@ class Relay:
             self._carried = machine.carried
         invocation.report(lowest)
         return _answer(delivery.held_at if lowest is None else delivery.selected[lowest].sequence_number)
+
+    def release_key(self, key: str, *, table: str | None = None) -> bool:
+        """Let an ordering key go on that on_poison="park_key" parked; return whether it was parked.
+
+        From the next invocation on, in each instance, what follows of the key is published; what was parked of it stays
+        parked. `table` is the name or ARN of the table, needed where the relay was given none. The permission is
+        DeleteItem.
+
+        Raises KeyNotReleased when DynamoDB did not do it, or gave no answer; ConfigurationError for a key or a table
+        that is none, and for a layout in whose table no key can be parked.
+        """
+        key = text(key, lambda reason: ConfigurationError(f"Relay.release_key: key {reason}"))
+        if table is None and self._table is None:
+            raise ConfigurationError("Relay.release_key: which table? This relay was given none. Say table=...")
+        if not can_park_keys(self.layout):
+            raise ConfigurationError("Relay.release_key: by this relay's Layout there are no parked keys.")
+        where = str(self._table) if table is None else table_name(text(table, _refusal("table")))
+        released = self._parked_keys.release(where, key)
+        if released.failure is not None:
+            raise KeyNotReleased(key, where, released.failure, retryable=released.retryable)
+        return released.was_parked
 
     def _delivery_of(self, records: Sequence[Any], read_until_ms: int, publish_until_ms: int) -> Delivery:
         """Return what can be relayed of stream records, and report what cannot.
