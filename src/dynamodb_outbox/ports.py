@@ -1,18 +1,22 @@
 """What the inner layers need from the world, as protocols. Adapters and sinks implement them; tests bring their own.
 
 A port speaks in the core's values: no botocore exception crosses it.
+
+A sink is a port that users write for themselves. `lacks` says what something has not that a sink has, for the errors of
+those that are given one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from dynamodb_outbox.core.limits import SinkLimits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
-    from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
     from dynamodb_outbox.core.record.waiting import Found
@@ -31,6 +35,7 @@ __all__ = [
     "Routes",
     "Sink",
     "Store",
+    "lacks",
 ]
 
 T = TypeVar("T")
@@ -122,6 +127,23 @@ class Sink(Protocol):
         credentials), and it is asked again first.
         """
         ...
+
+
+def lacks(given: Any) -> list[str]:
+    """Return which members of `Sink` something has not, or not as a sink has them; nothing, when it is a sink."""
+    if isinstance(given, type):
+        return ["a call, as it is a class"]
+    named = getattr(given, "name", None)
+    request_ms = getattr(given, "request_ms", None)
+    there = {
+        "prepare(event)": callable(getattr(given, "prepare", None)),
+        "publish(entries)": callable(getattr(given, "publish", None)),
+        "verify()": callable(getattr(given, "verify", None)),
+        "limits (SinkLimits)": isinstance(getattr(given, "limits", None), SinkLimits),
+        "name (text)": isinstance(named, str) and named != "",
+        "request_ms (a whole number)": type(request_ms) is int and request_ms > 0,
+    }
+    return [member for member, is_there in there.items() if not is_there]
 
 
 class Routes(Protocol):

@@ -146,7 +146,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ({"a": "orders"}, {}, "EventBridge"),
     ({"a": EventBridge}, {}, "EventBridge"),
     ({"a": Router({"b": ORDERS})}, {}, "do not nest"),
-    ({"a": SimpleNamespace(name="x", prepare=print, publish=print, verify=print)}, {}, "a sink is needed"),
+    ({"a": SimpleNamespace(name="x", prepare=print, publish=print, verify=print)}, {}, "A sink is needed"),
     ({"a": ORDERS}, {"default": "rest"}, "'default'"),
     ({"a": ORDERS}, {"sinks": {"a": ORDERS}}, "function"),
     (str, {"sinks": {"a": ORDERS}}, "dict of sinks"),

@@ -27,7 +27,6 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
-from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.commands import Settings
@@ -38,6 +37,7 @@ from dynamodb_outbox.core.relay.select import Selection, select
 from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMismatch
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.ports import lacks
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Deadlines, Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
@@ -366,28 +366,20 @@ def _routes(given: Any) -> Routes:
     """Return the way to the sinks of what a relay was given. Raises ConfigurationError."""
     if callable(getattr(given, "route", None)) and not isinstance(given, type):
         sinks = tuple(getattr(given, "sinks", ()))
-        if not sinks or not all(map(_is_sink, sinks)):
-            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to.")
+        wrong = next((sink for sink in sinks if lacks(sink)), None)
+        if not sinks or wrong is not None:
+            why = f": {shown(wrong)} lacks {', '.join(lacks(wrong))}" if sinks else ""
+            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to{why}.")
         routes: Routes = given
         return routes
-    if not _is_sink(given):
+    if lacking := lacks(given):
         bus = repr(given) if isinstance(given, str) else "'orders'"
         raise ConfigurationError(
-            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}. "
-            "Sinks are in dynamodb_outbox.sinks; one of your own is as dynamodb_outbox.ports.Sink says."
+            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}, which lacks "
+            f"{', '.join(lacking)}. Sinks are in dynamodb_outbox.sinks; one of your own is as "
+            "dynamodb_outbox.ports.Sink says."
         )
     return _Only((given,))
-
-
-def _is_sink(given: Any) -> bool:
-    name = getattr(given, "name", None)
-    return (
-        not isinstance(given, type)
-        and all(callable(getattr(given, method, None)) for method in ("prepare", "publish", "verify"))
-        and isinstance(getattr(given, "limits", None), SinkLimits)
-        and isinstance(name, str)
-        and name != ""
-    )
 
 
 def _check_ways(ordering: str, on_poison: str, layout: Layout) -> None:
