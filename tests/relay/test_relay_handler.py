@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
@@ -14,6 +15,7 @@ from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, 
 from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing, TableMismatch
@@ -246,6 +248,18 @@ def test_the_time_out_that_the_warning_asks_for_is_enough(
         caplog.clear()
         relay(bus, table).lambda_handler({"Records": [row(1)]}, Context(left_ms))
         assert ("hangs" in caplog.text) is warned
+
+
+@pytest.mark.parametrize(("on_poison", "warned"), [("park", False), ("park_key", True)])
+def test_requests_about_parked_keys_count_where_keys_are_parked(
+    on_poison: Any, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A relay that only parks records makes none."""
+    made = relay(Bus(), on_poison=on_poison)
+    slow: Any = SimpleNamespace(request_ms=9_000, read=lambda *_: KeysFound(frozenset(), frozenset()))
+    made._parked_keys = slow
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert ("one to the table can take 9350 ms" in caplog.text) is warned
 
 
 def test_no_time_out_is_advised_that_a_function_cannot_have(caplog: pytest.LogCaptureFixture) -> None:

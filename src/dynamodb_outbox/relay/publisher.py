@@ -290,7 +290,8 @@ class Relay:
 
     def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
         """How long before the deadline the last publish, or the last table call, may start."""
-        table_ms = self._states.request_ms + _SLACK_MS
+        parks_keys = self._settings.on_poison == "park_key"
+        table_ms = _SLACK_MS + max(self._states.request_ms, self._parked_keys.request_ms if parks_keys else 0)
         slowest = max(self._routes.sinks, key=lambda sink: sink.request_ms)
         wanted_ms = table_ms + (slowest.request_ms if for_publish else 0)
         allowed_ms = remaining_ms // (2 if for_publish else 4)
