@@ -76,7 +76,7 @@ def test_an_event_that_can_never_pass_is_parked_and_its_key_goes_on(caplog: pyte
     ((name, sort_key, parking),) = table.parked
     assert (name, sort_key, parking.code, parking.reason, parking.events) == ("shop", "OUTBOX#2", "Bad", "never", None)
     assert sorted(table.settled) == ["OUTBOX#1", "OUTBOX#3"]
-    assert "was parked" in caplog.text
+    assert f"parked: {the_event(2)}: Bad\n" in caplog.text
     assert '{"n":' not in caplog.text
 
 
@@ -275,6 +275,12 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(one.levelname, one.getMessage()) for one in caplog.records]
 
 
+def the_event(number: int, key: str = "ORDER#1", to: str = "orders") -> str:
+    """Return what the log calls the event of a row."""
+    event_id = f"{key.replace('#', '%23')}#{number}"
+    return f"the event 'order.placed' {event_id!r} of key {key!r}, record {number}, to {to}"
+
+
 DENIED = Fault(Kind.TARGET, "AccessDeniedException", "User: x is not authorized to perform: events:PutEvents")
 
 
@@ -292,7 +298,7 @@ def test_a_fault_of_the_target_is_told_once_in_the_words_of_the_bus(
     assert failures(relay(Denied()).lambda_handler({"Records": records}, Context())) == ["1"]
     assert lines(caplog) == [
         ("WARNING", "3 events of 3 records: 0 accepted, 0 parked; delivered again from 1 on"),
-        ("ERROR", f"3 events were not accepted: {DENIED}"),
+        ("ERROR", f"3 events were not accepted: {DENIED} (the first: {the_event(1, key='1')})"),
     ]
 
 
@@ -301,7 +307,7 @@ def test_one_is_no_plural(caplog: pytest.LogCaptureFixture) -> None:
     relay(Bus(lambda _: DENIED)).lambda_handler({"Records": [row(1)]}, Context())
     assert [text for _, text in lines(caplog)] == [
         "1 event of 1 record: 0 accepted, 0 parked; delivered again from 1 on",
-        f"1 event was not accepted: {DENIED}",
+        f"1 event was not accepted: {DENIED} ({the_event(1)})",
     ]
 
 
@@ -312,8 +318,8 @@ def test_what_the_bus_says_of_content_is_stored_and_not_logged(caplog: pytest.Lo
     bad = row(2, pk="b", payload={"S": "bad"})
     assert failures(relay(bus, table).lambda_handler({"Records": [row(1), bad]}, Context())) == []
     assert sorted(parking.reason == "secret" for _, _, parking in table.parked) == [False, True]
-    assert "an event of record 1 was parked: Malformed\n" in caplog.text
-    assert "an event of record 2 was parked: InvalidRecord: " in caplog.text
+    assert f"parked: {the_event(1)}: Malformed\n" in caplog.text
+    assert "parked: the unreadable record 'b/OUTBOX#2' of key 'b', record 2: InvalidRecord: " in caplog.text
     assert "secret" not in caplog.text
 
 
@@ -346,7 +352,7 @@ def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog:
             return DENIED if short(event) == "1" else super().prepare(event)
 
     assert failures(relay(Nowhere()).lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
-    assert ("ERROR", f"1 event was not accepted: {DENIED}") in lines(caplog)
+    assert ("ERROR", f"1 event was not accepted: {DENIED} ({the_event(1)})") in lines(caplog)
 
 
 WRONG_WAYS: list[Any] = [5, -1, None, "orders", True, KeyError("secret"), Fault(cast("Any", "content"), "x")]
@@ -469,7 +475,12 @@ LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
         "27 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
     ),
     ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
-    ({"on_poison": "block"}, 5000, CONTENT, "29 events left, and what follows by key: on_poison='block' parks nothing"),
+    (
+        {"on_poison": "block"},
+        5000,
+        CONTENT,
+        f"29 events left, and what follows by key: on_poison='block' parks nothing (the first: {the_event(1, '1')})",
+    ),
 ]
 
 

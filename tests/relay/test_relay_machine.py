@@ -85,7 +85,7 @@ def test_an_answer_of_the_wrong_length_accepts_nothing() -> None:
     commands = simulation.finish_publish(simulation.publishes[0], Answered((None, None)))
     assert commands == [WaitUntil(25)]
     assert simulation.pass_time(25) == [Publish(1, (0, 1, 2))]
-    assert {fault.code: count for fault, count in simulation.machine.progress.met(accepted=False).items()} == {
+    assert {fault.code: len(met) for fault, met in simulation.machine.progress.met(accepted=False).items()} == {
         "WrongResultCount": 3
     }
 

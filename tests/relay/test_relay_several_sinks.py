@@ -70,7 +70,7 @@ def test_an_event_without_a_route_is_parked(caplog: pytest.LogCaptureFixture) ->
     assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
     assert [parking.code for _, _, parking in table.parked] == ["NoRoute"]
     assert bus.asked == bus.calls == 0
-    assert "an event of record 1 was parked: NoRoute" in caplog.text
+    assert "of key 'ORDER#1', record 1: NoRoute" in caplog.text
 
 
 def test_of_a_record_the_events_that_one_sink_refuses_are_parked_and_the_others_published() -> None:
@@ -217,7 +217,7 @@ def test_block_holds_poison_and_its_key_and_parks_nothing(caplog: pytest.LogCapt
         assert failures(made.lambda_handler({"Records": records}, Context())) == ["1"]
     assert [short(event) for event in bus.accepted] == ["2"]
     assert table.parked == []
-    assert "1 event was not accepted: Bad" in caplog.text
+    assert "1 event was not accepted: Bad (the event 'order.placed' " in caplog.text
     bus.script = lambda _: None
     assert failures(made.lambda_handler({"Records": records}, Context())) == ["4"]
     assert [short(event) for event in bus.accepted] == ["2", "1", "3"]

@@ -42,7 +42,7 @@ from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Deadlines, Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
 from dynamodb_outbox.relay.misfits import judged
-from dynamodb_outbox.words import counted
+from dynamodb_outbox.words import counted, were
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -234,7 +234,7 @@ class Relay:
         self._warn_of_strangers(selection)
         found = judged(selection, self._states, self._table, self._clock, read_until_ms)
         if found.passed:
-            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            said = were(found.passed, "record")
             _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
         if found.held is not None and not found.records and not found.passed:
             raise found.held.error
@@ -285,7 +285,7 @@ class Relay:
             _log.warning(
                 "%s of this table, which by Layout(placement='table') holds records alone, told as no record and not "
                 "published. Say how records are told by Layout(select=...): select={} is every item",
-                f"{counted(selection.strangers, 'item')} {'was' if selection.strangers == 1 else 'were'}",
+                were(selection.strangers, "item"),
             )
 
     def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
@@ -331,7 +331,7 @@ def _report_elsewhere(selection: Selection) -> None:
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",
-            f"{counted(count, 'record')} {'was' if count == 1 else 'were'}",
+            were(count, "record"),
             written_in,
             here,
         )
