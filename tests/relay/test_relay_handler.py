@@ -548,6 +548,13 @@ def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
     assert error.startswith(told)
 
 
+def test_a_relay_shows_what_it_does() -> None:
+    """Where to, of which table if it was told, and its two ways."""
+    assert repr(Relay(EventBridge("orders"))) == "Relay(EventBridge('orders'), ordering='key', on_poison='park')"
+    made = Relay(EventBridge("orders"), table="shop", ordering="none", on_poison="block")
+    assert repr(made) == "Relay(EventBridge('orders'), table='shop', ordering='none', on_poison='block')"
+
+
 def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:
     """The most likely first mistake."""
     with pytest.raises(ConfigurationError, match=r"Relay takes a sink, as in Relay\(EventBridge\('orders'\)\)"):

@@ -163,6 +163,11 @@ class Relay:
         self._warned = False
         self._warned_of_strangers = False
 
+    def __repr__(self) -> str:
+        table = "" if self._table is None else f"table={self._table!r}, "
+        ordering, on_poison = "key" if self._settings.ordered else "none", self._settings.on_poison
+        return f"Relay({self.sink!r}, {table}{ordering=}, {on_poison=})"
+
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.
 
