@@ -233,6 +233,16 @@ class NoSinks:
         raise AssertionError(event)
 
 
+def test_what_has_no_destination_is_parked_within_one_limit() -> None:
+    """Rows that nobody can read, and events that no route fits: ten new ones a minute together; the rest is held."""
+    table = Table()
+    made = relay(Router({"order.*": cast("Any", Bus())}), table)
+    records = [row(number, pk=str(number), payload={"S": "{"}) for number in range(1, 7)]
+    records += [row(number, pk=str(number), type={"S": "stock.counted"}) for number in range(7, 13)]
+    assert failures(made.lambda_handler({"Records": records}, Context())) == ["11"]
+    assert sorted(parking.code for _, _, parking in table.parked) == ["InvalidRecord"] * 6 + ["NoRoute"] * 4
+
+
 def without(member: str, value: Any) -> Bus:
     """Return a sink whose member is something else."""
     bus = Bus()

@@ -246,8 +246,9 @@ VARIABLES = (
         "OUTBOX_SETTLE",
         "`expire`, `mark`, `delete` or `none`",
         "`expire`, or what `OUTBOX_LAYOUT` says",
-        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. Those of an "
-        "`Outbox` say it themselves, by the writer's layout",
+        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. By `mark` it "
+        "stays for good, as published; by `none` it stays as it is, and nothing tells that it was published. Those of "
+        "an `Outbox` say it themselves, by the writer's layout",
         _choice("expire", "mark", "delete", "none"),
     ),
     Variable(
