@@ -57,7 +57,7 @@ from dynamodb_outbox.core.relay.destination import Destination
 from dynamodb_outbox.core.relay.gate import Gate
 from dynamodb_outbox.core.relay.health import NEW, NOTHING, Carried
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
-from dynamodb_outbox.core.relay.parking import KEY_PARKED, Parking
+from dynamodb_outbox.core.relay.parking import KEY_PARKED, ParkQueue
 from dynamodb_outbox.core.relay.progress import Progress
 from dynamodb_outbox.core.relay.settling import Settling
 from dynamodb_outbox.core.relay.states import Cause
@@ -103,7 +103,7 @@ class Machine:
         self._table_until = table_until_ms
         self._last_call: int | None = (publish_until_ms + table_until_ms) // 2  # when what waits is settled anyway
         self._gate = Gate(entries, settings)
-        self._parking = Parking(entries, self.progress, settings, carried.parks)
+        self._parking = ParkQueue(entries, self.progress, settings, carried.parks)
         self._settling = Settling(entries, settings, table_until_ms, idle)
         self._apart_ms = carried.apart_ms
         self._attempts: dict[int, int] = {}
