@@ -19,6 +19,7 @@ from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.relay.publisher import Relay
+from dynamodb_outbox.sdk.clients import table_config
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -323,7 +324,8 @@ def test_markers_that_were_read_in_the_end_are_no_news(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second try answered."""
-    client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    names = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    client = boto3.client("dynamodb", config=table_config(1.0), **names)
     answers = [refusal("ThrottlingException", "slow down")]
 
     def read(**_: Any) -> Any:
