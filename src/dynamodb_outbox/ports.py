@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
+    from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.record.parked_keys import KeysFound
@@ -24,6 +25,7 @@ __all__ = [
     "Clock",
     "Crew",
     "Entropy",
+    "Observer",
     "ParkedKeys",
     "PayloadStore",
     "RecordStates",
@@ -61,6 +63,14 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class Observer(Protocol):
+    """Looks on while events are consumed. It may be called from several threads at once."""
+
+    def observe(self, fact: Fact) -> None:
+        """Take note of something that has happened; what it raises is logged, and changes nothing."""
         ...
 
 

@@ -1,1 +1,15 @@
 """The consuming side: messages of a source in, effects applied once."""
+
+from __future__ import annotations
+
+from dynamodb_outbox.core.consuming.facts import (
+    Applied,
+    Duplicate,
+    Fact,
+    Failed,
+    Rejected,
+    Skipped,
+)
+from dynamodb_outbox.core.consuming.foreign import ForeignEvents
+
+__all__ = ["Applied", "Duplicate", "Fact", "Failed", "ForeignEvents", "Rejected", "Skipped"]

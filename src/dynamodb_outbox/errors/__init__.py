@@ -36,6 +36,7 @@ from dynamodb_outbox.errors.committing import (
     IdempotencyMismatch,
     NoGuard,
 )
+from dynamodb_outbox.errors.consuming import Reject, RejectionUnpublished, RetryLater, Skip
 from dynamodb_outbox.errors.reading import (
     ImageMissing,
     InvalidFilter,
@@ -94,7 +95,11 @@ __all__ = [
     "PayloadNotLoaded",
     "PayloadUnavailable",
     "PortTaken",
+    "Reject",
+    "RejectionUnpublished",
     "ReservedName",
+    "RetryLater",
+    "Skip",
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
