@@ -107,6 +107,11 @@ class Outbox:
             compression=encoding,
         )
 
+    @property
+    def records_table(self) -> str:
+        """The table that holds the records and the guards, by its name or ARN as it was given."""
+        return self._setting.tables.records
+
     def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
         """Return a new transaction: use it as a context manager, or call its commit().
 

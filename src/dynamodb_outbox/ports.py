@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.consuming.facts import Fact
+    from dynamodb_outbox.core.consuming.order import Position
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.record.parked_keys import KeysFound
@@ -28,6 +29,7 @@ __all__ = [
     "Observer",
     "ParkedKeys",
     "PayloadStore",
+    "Positions",
     "RecordStates",
     "Results",
     "Routes",
@@ -161,6 +163,17 @@ class PayloadStore(Protocol):
 
     def load(self, reference: DataRef) -> bytes:
         """Return the bytes that a reference leads to, not verified. Raises PayloadMissing, PayloadUnavailable."""
+        ...
+
+
+class Positions(Protocol):
+    """How far a consumer is with each subject. It may be called from several threads at once."""
+
+    def advance(self, consumer: str, event: Event, expires_s: int) -> Position:
+        """Make an event's sequence the highest of its subject if it is above, and say where it stands; raises nothing.
+
+        What is written may be removed from `expires_s` on, epoch seconds.
+        """
         ...
 
 

@@ -33,6 +33,7 @@ from dynamodb_outbox.core.codec.envelope import cloudevent
 from dynamodb_outbox.core.consuming.foreign import ForeignEvents
 from dynamodb_outbox.core.consuming.sources import recognise
 from dynamodb_outbox.errors import ConfigurationError, ImageMissing, InvalidMessage, InvalidRecord
+from dynamodb_outbox.event import DataRef
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
@@ -160,6 +161,13 @@ def test_compressed_records_are_opened() -> None:
     assert events({"Records": [change_record(new, 1)]}) == [event]
     with pytest.raises(InvalidRecord, match="encoding 'br'"):
         events({"Records": [change_record({**new, "enc": {"S": "br"}}, 1)]})
+
+
+def test_a_claimed_event_has_its_reference() -> None:
+    """From a bus and from a table alike: its data is fetched when it is applied."""
+    claimed = replace(order(1), payload="", dataref=DataRef("s3://payloads/outbox/1", "0" * 64))
+    assert events({"Records": [change_record(image(claimed), 1)]}) == [claimed]
+    assert events(in_queue(cloudevent(claimed))) == [claimed]
 
 
 @pytest.mark.parametrize(

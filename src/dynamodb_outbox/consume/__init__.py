@@ -7,9 +7,23 @@ from dynamodb_outbox.core.consuming.facts import (
     Duplicate,
     Fact,
     Failed,
+    Gap,
+    Late,
+    OrderUnknown,
     Rejected,
     Skipped,
 )
 from dynamodb_outbox.core.consuming.foreign import ForeignEvents
 
-__all__ = ["Applied", "Duplicate", "Fact", "Failed", "ForeignEvents", "Rejected", "Skipped"]
+__all__ = [
+    "Applied",
+    "Duplicate",
+    "Fact",
+    "Failed",
+    "ForeignEvents",
+    "Gap",
+    "Late",
+    "OrderUnknown",
+    "Rejected",
+    "Skipped",
+]

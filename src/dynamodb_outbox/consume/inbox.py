@@ -27,14 +27,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.adapters.positions import DynamoPositions
 from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.arguments import duration, flag, shown
 from dynamodb_outbox.consume.consumer import Consumer, unfit
 from dynamodb_outbox.core.commit.writable import check_guardable
-from dynamodb_outbox.core.consuming.facts import Applied, Duplicate
+from dynamodb_outbox.core.consuming.facts import Applied, Duplicate, Gap, Late, OrderUnknown
+from dynamodb_outbox.core.consuming.order import Behind, Unwritten, has_order, leaves_gap
 from dynamodb_outbox.core.record.place import inbox_partition
 from dynamodb_outbox.core.timing import full_jitter_ms
 from dynamodb_outbox.errors import ConditionFailed
@@ -43,11 +45,12 @@ from dynamodb_outbox.outbox import Outbox
 if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
+    from dynamodb_outbox.core.consuming.order import Position
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Transaction
-    from dynamodb_outbox.ports import Clock, Entropy, Observer, Sink
+    from dynamodb_outbox.ports import Clock, Entropy, Observer, Positions, Sink
 
 __all__ = ["Inbox"]
 
@@ -85,6 +88,9 @@ class Inbox(Consumer):
     foreign     how events of other makers are told apart; without it, they go back to their source
     rejected    a sink that takes the events which a function rejects (`errors.Reject`); without it, they go back
     observer    is told of what happens to each event (`ports.Observer`)
+    order       "late": the observer is told of each event with a `sequence` that is applied after a later one of its
+                subject (`Late`). "gaps": of numbers that are missing, too (`Gap`); for writers with
+                Layout(dense_versions=True). It costs a write for each such event, and needs an observer
     clock, entropy   time and randomness; the operating system's unless given
 
     Effects that do not go through the transaction given to the function are outside this promise.
@@ -109,6 +115,7 @@ class Inbox(Consumer):
         foreign: ForeignEvents | None = None,
         rejected: Sink | None = None,
         observer: Observer | None = None,
+        order: Literal["late", "gaps"] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -138,6 +145,13 @@ class Inbox(Consumer):
         check_guardable(self._outbox.layout, "Inbox")
         self._remember = duration(remember, partial(unfit, "remember"), least=timedelta(minutes=1))
         self._read_first = flag(read_first, partial(unfit, "read_first"))
+        if order not in (None, "late", "gaps"):
+            raise unfit("order", f"is {shown(order)}; 'late', 'gaps' or None is needed.")
+        if order is not None and observer is None:
+            raise unfit("order", f"is {order!r}, and nobody is told: give the inbox an observer=.")
+        self._gaps = order == "gaps"
+        place = self._outbox.records_table, self._outbox.layout
+        self._positions: Positions | None = None if order is None else DynamoPositions(*place, client)
 
     def apply(self, event: Event) -> bool:
         """Apply one event: True when this call did, False when it had been applied before.
@@ -150,11 +164,25 @@ class Inbox(Consumer):
         function = self._functions.of(event)
         guard = inbox_partition(self._outbox.layout, self._name, event.source, event.id)
         if self._read_first and self._outbox._is_guarded(guard):  # noqa: SLF001 -- the inbox is that method's one reason
-            self._observe(Duplicate(event))
-            return False
+            return self._done(event, applied=False)
         receipt = self._committed(function, self._with_data(event), guard)
-        self._observe(Duplicate(event) if receipt.replayed else Applied(event))
-        return not receipt.replayed
+        return self._done(event, applied=not receipt.replayed)
+
+    def _done(self, event: Event, *, applied: bool) -> bool:
+        self._observe(Applied(event) if applied else Duplicate(event))
+        if self._positions is not None and has_order(event):
+            expires_s = (self._clock.now_ms() + self._remember // timedelta(milliseconds=1)) // 1000
+            self._tell_order(event, self._positions.advance(self._name, event, expires_s), applied=applied)
+        return applied
+
+    def _tell_order(self, event: Event, position: Position, *, applied: bool) -> None:
+        if isinstance(position, Unwritten):
+            self._observe(OrderUnknown(event, position.reason))
+        elif isinstance(position, Behind):
+            if applied:
+                self._observe(Late(event, position.highest))
+        elif self._gaps and position.before is not None and leaves_gap(position.before, str(event.sequence)):
+            self._observe(Gap(event, position.before))
 
     def _committed(self, function: Callable[..., object], event: Event, guard: str) -> Receipt:
         """Run the function and commit what it added, again where others changed what it had read."""
