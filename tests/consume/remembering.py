@@ -30,7 +30,7 @@ class Remembering(Consumer):
 
     def __init__(self, **options: Any) -> None:
         self.noted = Noted()
-        defaults: dict[str, Any] = dict.fromkeys(("records", "foreign", "payloads", "rejected"))
+        defaults: dict[str, Any] = dict.fromkeys(("records", "foreign", "claim_check", "rejected"))
         super().__init__("memory", functions=("def f(event):", 1), observer=self.noted, **{**defaults, **options})
         self.applied: list[Event] = []
 

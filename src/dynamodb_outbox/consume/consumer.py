@@ -11,6 +11,7 @@ import traceback
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.consume.envelopes import Reader
 from dynamodb_outbox.consume.functions import Functions
@@ -56,7 +57,7 @@ class Consumer(ABC):
         functions: tuple[str, int],
         records: Layout | None,
         foreign: ForeignEvents | None,
-        payloads: PayloadStore | None,
+        claim_check: ClaimCheck | None,
         observer: Observer | None,
         rejected: Sink | None,
     ) -> None:
@@ -65,7 +66,7 @@ class Consumer(ABC):
         self._reader = Reader(
             _one_of(records, Layout, "records") or Layout(), _one_of(foreign, ForeignEvents, "foreign")
         )
-        self._payloads = payloads
+        self._payloads: PayloadStore | None = _one_of(claim_check, ClaimCheck, "claim_check")
         if observer is not None and not callable(getattr(observer, "observe", None)):
             raise unfit("observer", f"is {shown(observer)}; an object with observe() is needed.")
         self._observer = observer

@@ -30,7 +30,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.positions import DynamoPositions
-from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.arguments import duration, flag, shown
 from dynamodb_outbox.consume.consumer import Consumer, unfit
@@ -43,6 +42,7 @@ from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.adapters.s3 import ClaimCheck
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
     from dynamodb_outbox.core.consuming.order import Position
@@ -119,14 +119,12 @@ class Inbox(Consumer):
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
-        if claim_check is not None and not isinstance(claim_check, ClaimCheck):
-            raise unfit("claim_check", f"is {shown(claim_check)}; a ClaimCheck is needed.")
         super().__init__(
             consumer,
             functions=("def invoice(event, tx):", 2),
             records=records,
             foreign=foreign,
-            payloads=claim_check,
+            claim_check=claim_check,
             observer=observer,
             rejected=rejected,
         )
