@@ -26,6 +26,7 @@ __all__ = [
     "Clock",
     "Crew",
     "Entropy",
+    "MessageQueue",
     "Observer",
     "ParkedKeys",
     "PayloadStore",
@@ -65,6 +66,30 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class MessageQueue(Protocol):
+    """A queue of messages, each of which is somebody's until a time that can be put off."""
+
+    @property
+    def fifo(self) -> bool:
+        """Whether it keeps the order of each group."""
+        ...
+
+    def receive(self, most: int, wait_s: int, hold_s: int) -> Sequence[Mapping[str, Any]]:
+        """Wait up to `wait_s` for up to `most` (at most 10) messages, held for `hold_s`, as Lambda gives them.
+
+        Raises QueueUnavailable when there was no answer, QueueRefused when there will be none.
+        """
+        ...
+
+    def hold(self, records: Sequence[Mapping[str, Any]], hold_s: int) -> Sequence[str]:
+        """Hold up to 10 messages for `hold_s` from now, 0: let them go; return why some were not, empty for all."""
+        ...
+
+    def delete(self, records: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Delete up to 10 messages; return why some were not, empty for all."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""What a consumer's function raises to say what becomes of an event that it does not apply."""
+"""What a consumer's function raises to say what becomes of an event, and errors of the queue that events come from."""
 
 from __future__ import annotations
 
 from dynamodb_outbox.errors.root import OutboxError
 
-__all__ = ["Reject", "RejectionUnpublished", "RetryLater", "Skip"]
+__all__ = ["QueueRefused", "QueueUnavailable", "Reject", "RejectionUnpublished", "RetryLater", "Skip"]
 
 
 class Skip(OutboxError):
@@ -60,3 +60,23 @@ class RejectionUnpublished(OutboxError):
             f"a rejected event could not be published to {sink} ({reason}). It goes back to its source, and is offered "
             "again when it comes back."
         )
+
+
+class QueueRefused(OutboxError):
+    """The queue does not exist, or may not be read: `code` is AWS's."""
+
+    def __init__(self, queue: str, code: str, reason: str) -> None:
+        self.queue = queue
+        self.code = code
+        self.reason = reason
+        super().__init__(f"queue {queue}: {code}: {reason}. Create the queue, or correct its name")
+
+
+class QueueUnavailable(OutboxError):
+    """The queue gave no answer. The same call may be made again."""
+
+    retryable = True
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the queue cannot be reached at the moment: {reason}")
