@@ -270,6 +270,19 @@ def test_a_time_of_arrival_that_makes_no_sense_is_none(attributes: Any) -> None:
     assert events({"Records": [{**record, "body": cloudevent(order(1))}]}) == [order(1)]
 
 
+def test_a_time_that_cannot_be_read_is_none_that_is_said() -> None:
+    """What arrived later stands in for it."""
+    topic = {**notification('{"id": "1"}'), "Timestamp": "now"}
+    (event,) = events(in_queue(json.dumps(topic)), foreign=FOREIGN)
+    (bridge,) = events(in_queue(json.dumps({**bridged({"id": 1}), "id": "2", "time": "then"})), foreign=FOREIGN)
+    assert event.time == bridge.time == datetime(2026, 11, 29, 12, 0, 3, tzinfo=timezone.utc)
+
+
+def test_a_pipe_may_make_text_of_a_message() -> None:
+    """Its template gives the body as it is."""
+    assert events([cloudevent(order(1)), json.dumps(from_rule(order(2)))]) == [order(1), order(2)]
+
+
 def test_where_a_foreign_event_says_no_source_it_is_the_arn_it_came_by() -> None:
     """Queue, topic or stream: two of them may use the same ids. A pipe's template leaves none, and none is made up."""
     rule = ForeignEvents(id="id", type="'made'")

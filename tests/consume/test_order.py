@@ -66,6 +66,7 @@ def desk(engine: Account) -> Desk:
 def test_events_in_order_are_nothing_to_tell(desk: Desk) -> None:
     """Whole commits, one after the other, of each subject for itself; and what has no sequence or no subject."""
     assert desk.told(numbered(1), numbered(1, 1), numbered(2), numbered(7, subject="other"), numbered(3)) == []
+    assert desk.told(numbered(3), numbered(2)) == []  # copies
     assert desk.told(order(1), replace(numbered(9), subject=None), replace(numbered(8), sequence=None)) == []
 
 
