@@ -702,7 +702,8 @@ def test_a_record_with_more_refused_events_than_the_park_limit_ends_parked() -> 
     """Delivered again and again by a relay that stays the same, the checkpoint moves on."""
     table = Table()
     letters = "abcdefghijkl"
-    made = relay(Bus(lambda event: None if short(event) == "12" else CONTENT), table)
+    bus = Bus(lambda event: None if short(event) == "12" else CONTENT)
+    made = relay(bus, table, max_in_flight=1)  # so that what is refused first is known
     records = [several(1, letters), *(row(n, pk=str(n)) for n in range(2, 12)), row(12, pk="z")]
     assert failures(made.lambda_handler({"Records": records}, Context())) == ["11"]
     assert failures(made.lambda_handler({"Records": records[10:]}, Context())) == ["11"]
