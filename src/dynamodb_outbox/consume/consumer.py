@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Observer, PayloadStore, Sink
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "unfit"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -61,7 +61,7 @@ class Consumer(ABC):
         observer: Observer | None,
         rejected: Sink | None,
     ) -> None:
-        self._name = consumer_name(consumer)
+        self._name = _consumer_name(consumer)
         self._functions = Functions(self._name, *functions)
         self._reader = Reader(
             _one_of(records, Layout, "records") or Layout(), _one_of(foreign, ForeignEvents, "foreign")
@@ -189,7 +189,7 @@ def unfit(argument: str, reason: str) -> ConfigurationError:
     return ConfigurationError(f"Inbox: {argument} {reason}")
 
 
-def consumer_name(given: object) -> str:
+def _consumer_name(given: object) -> str:
     """Return a consumer's name. Raises ConfigurationError."""
     name = text(given, lambda reason: unfit("consumer", reason))
     if "#" in name:

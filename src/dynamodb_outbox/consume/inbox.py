@@ -24,7 +24,6 @@ An expired record that DynamoDB has not deleted yet still counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,6 +41,8 @@ from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from dynamodb_outbox.adapters.s3 import ClaimCheck
     from dynamodb_outbox.core.commit.receipt import Receipt
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
@@ -49,13 +50,9 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.outbox import Transaction
     from dynamodb_outbox.ports import Clock, Entropy, Observer, Positions, Sink
 
 __all__ = ["Inbox"]
-
-Function = Callable[["Event", "Transaction"], object]
-"""A consumer's function: it adds its effect to the transaction. What it returns is not looked at."""
 
 _RUNS = 5
 """How often a function is run for one event at most, where others keep changing the items that it read."""
