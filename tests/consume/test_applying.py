@@ -26,11 +26,13 @@ from dynamodb_outbox.errors import (
     ConfigurationError,
     LimitExceeded,
     NoGuard,
+    PayloadUnavailable,
     Reject,
     RejectionUnpublished,
     RetryLater,
     Skip,
 )
+from dynamodb_outbox.event import DataRef
 from dynamodb_outbox.local.provision import create_queue, create_table
 from dynamodb_outbox.sinks import Answered, Fault, Kind, Prepared, RequestFailed, Sqs
 
@@ -431,6 +433,37 @@ def test_a_duplicate_is_told_from_a_condition_of_ones_own_by_the_action_at_fault
     assert (failure.index, failure.unmet, failure.stale) == (1, "it exists already", False)
     assert failure.item == {"pk": "INVOICE#1", "sk": "META"}
     assert desk.partitions() == [INBOX_RECORD, "INVOICE#1"]
+
+
+@pytest.mark.parametrize("raised", [ValueError, Reject, RetryLater, Skip, ConditionFailed])
+def test_a_function_that_meets_its_own_effect_and_raises_makes_no_failure_of_a_duplicate(
+    desk: Desk, raised: Any
+) -> None:
+    """Of a copy it says "there is one already": the copy is done, and neither fails for ever nor is rejected."""
+    sink = Sink()
+    inbox = desk.inbox(rejected=sink)
+
+    @inbox.consumer
+    def once(event: Event, tx: Transaction) -> None:
+        if "EFFECT" in desk.partitions():
+            raise raised([]) if raised is ConditionFailed else raised(event.id)
+        tx.put({"pk": "EFFECT", "sk": "META"}, if_absent=True)
+
+    assert inbox.lambda_handler(delivered(order(1), order(1))) == DONE
+    assert (desk.noted.facts, sink.published) == ([Applied(order(1)), Duplicate(order(1))], [])
+    inbox.lambda_handler(delivered(order(2)))
+    assert not isinstance(desk.noted.facts[-1], Duplicate)
+
+
+def test_a_copy_whose_data_is_gone_by_now_is_a_duplicate(desk: Desk) -> None:
+    """A lifecycle rule may have been faster than the last copy."""
+    claimed = replace(order(1), payload="", dataref=DataRef("s3://payloads/outbox/1", "0" * 64))
+    inbox = desk.inbox()
+    inbox.consumer(lambda event, tx: None)  # noqa: ARG005 -- nothing to do
+    assert inbox.apply(replace(claimed, payload="{}"))
+    assert not inbox.apply(claimed)
+    with pytest.raises(PayloadUnavailable):
+        inbox.apply(replace(claimed, id="another"))
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------

@@ -315,9 +315,12 @@ def test_what_would_not_run_is_refused_at_registration(function: Any) -> None:
         inbox.consumer(function)
 
 
-def test_the_same_traceback_is_written_once_and_each_message_named(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("table")
+def test_the_same_traceback_is_written_once_and_each_message_named(
+    engine: Account, caplog: pytest.LogCaptureFixture
+) -> None:
     """One cause, a batch of messages: the log shows where it is once, and which messages it met."""
-    inbox = Inbox(TABLE, consumer="invoices", client=offline("dynamodb"))
+    inbox = Inbox(TABLE, consumer="invoices", client=engine.client("dynamodb"))
 
     @inbox.consumer
     def broken(event: Event, tx: Transaction) -> None:

@@ -16,6 +16,10 @@ there the event has been applied, whatever else failed beside it, for its own fi
 Where it is not, the failure is the function's own, and the event goes back. An `if_version=` that failed is neither:
 the item was changed between the function's read and the commit, so the function is run again, a few times.
 
+A function that raises may have met its own effect: "there is an invoice already" is what it has to say of a copy. So
+the record is looked for then, too, before the event is taken for one that failed, was rejected or skipped. The same
+goes for data that is gone by the time a copy comes.
+
 The data of a claim check is fetched and verified before the function runs; what cannot be fetched, or is not what was
 stored, sends the message back to its source.
 
@@ -154,13 +158,19 @@ class Inbox(Consumer):
         Raises UnhandledEvent when no function takes its type, LimitExceeded when source and id together are too long
         for a key, PayloadMissing, PayloadAltered and PayloadUnavailable for data that is kept in S3 and cannot be had
         from there, what the function raises (Skip, RetryLater and Reject too), and what a commit raises. In each of
-        these cases nothing is written, except that CommitUnknown leaves it open, and applying again settles it.
+        these cases nothing is written, except that CommitUnknown leaves it open, and applying again settles it. None of
+        them is raised for an event that had been applied before, as far as that can be read.
         """
         function = self._functions.of(event)
         guard = inbox_partition(self._outbox.layout, self._name, event.source, event.id)
         if self._read_first and self._outbox._is_guarded(guard):  # noqa: SLF001 -- the inbox is that method's one reason
             return self._done(event, applied=False)
-        receipt = self._committed(function, self._with_data(event), guard)
+        try:
+            receipt = self._committed(function, self._with_data(event), guard)
+        except Exception:
+            if self._outbox._is_guarded(guard):  # noqa: SLF001 -- as above
+                return self._done(event, applied=False)
+            raise
         return self._done(event, applied=not receipt.replayed)
 
     def _done(self, event: Event, *, applied: bool) -> bool:
