@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
+    from dynamodb_outbox.core.consuming.facts import Fact
+    from dynamodb_outbox.core.consuming.order import Position
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
     from dynamodb_outbox.core.record.waiting import Found
@@ -28,8 +30,11 @@ __all__ = [
     "Clock",
     "Crew",
     "Entropy",
+    "MessageQueue",
+    "Observer",
     "ParkedKeys",
     "PayloadStore",
+    "Positions",
     "RecordStates",
     "Results",
     "Routes",
@@ -66,6 +71,38 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class MessageQueue(Protocol):
+    """A queue of messages, each of which is somebody's until a time that can be put off."""
+
+    @property
+    def fifo(self) -> bool:
+        """Whether it keeps the order of each group."""
+        ...
+
+    def receive(self, most: int, wait_s: int, hold_s: int) -> Sequence[Mapping[str, Any]]:
+        """Wait up to `wait_s` for up to `most` (at most 10) messages, held for `hold_s`, as Lambda gives them.
+
+        Raises QueueUnavailable when there was no answer, QueueRefused when there will be none.
+        """
+        ...
+
+    def hold(self, records: Sequence[Mapping[str, Any]], hold_s: int) -> Sequence[str]:
+        """Hold up to 10 messages for `hold_s` from now, 0: let them go; return why some were not, empty for all."""
+        ...
+
+    def delete(self, records: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Delete up to 10 messages; return why some were not, empty for all."""
+        ...
+
+
+class Observer(Protocol):
+    """Looks on while events are consumed. It may be called from several threads at once."""
+
+    def observe(self, fact: Fact) -> None:
+        """Take note of something that has happened; what it raises is logged, and changes nothing."""
         ...
 
 
@@ -173,6 +210,17 @@ class PayloadStore(Protocol):
 
     def load(self, reference: DataRef) -> bytes:
         """Return the bytes that a reference leads to, not verified. Raises PayloadMissing, PayloadUnavailable."""
+        ...
+
+
+class Positions(Protocol):
+    """How far a consumer is with each subject. It may be called from several threads at once."""
+
+    def advance(self, consumer: str, event: Event, expires_s: int) -> Position:
+        """Make an event's sequence the highest of its subject if it is above, and say where it stands; raises nothing.
+
+        What is written may be removed from `expires_s` on, epoch seconds.
+        """
         ...
 
 

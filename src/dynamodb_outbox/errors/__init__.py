@@ -36,6 +36,14 @@ from dynamodb_outbox.errors.committing import (
     IdempotencyMismatch,
     NoGuard,
 )
+from dynamodb_outbox.errors.consuming import (
+    QueueRefused,
+    QueueUnavailable,
+    Reject,
+    RejectionUnpublished,
+    RetryLater,
+    Skip,
+)
 from dynamodb_outbox.errors.reading import (
     ImageMissing,
     InvalidFilter,
@@ -96,7 +104,13 @@ __all__ = [
     "PayloadNotLoaded",
     "PayloadUnavailable",
     "PortTaken",
+    "QueueRefused",
+    "QueueUnavailable",
+    "Reject",
+    "RejectionUnpublished",
     "ReservedName",
+    "RetryLater",
+    "Skip",
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
