@@ -20,7 +20,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox._version import __version__
-from dynamodb_outbox.cli import demo_arguments
+from dynamodb_outbox.cli import consume_arguments, demo_arguments
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.json and importlib.util.find_spec("rich") is None:
+    if not getattr(options, "json", True) and importlib.util.find_spec("rich") is None:
         raise CliExtraMissing("rich")
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:
@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo_arguments.add_to(commands)
+    consume_arguments.add_to(commands)
     return parser
 
 
