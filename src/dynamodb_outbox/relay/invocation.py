@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dynamodb_outbox.core.record.moves import Parking
 from dynamodb_outbox.core.relay.commands import (
@@ -97,13 +97,6 @@ class Invocation:
         self._log = delivery.log
         self._facts: Results[Fact] = tools.crew.results()
         self._under_way = 0
-        self._starts: dict[type[Command], tuple[Callable[[Any], Fact], Callable[[Any], Fact]]] = {
-            Publish: (self._publish, lambda command: PublishDone(command.batch, _LOST)),
-            Verify: (self._verify, lambda command: VerifyDone(command.destination, _UNTOLD)),
-            Park: (self._park, lambda command: ParkDone(command.entry, parked=False, lost=True)),
-            ReadKeys: (self._read_keys, lambda command: KeysRead(command.keys, unread=frozenset(command.keys))),
-            Settle: (self._settle, lambda command: SettleDone(command.records)),
-        }
 
     def to_the_end(self) -> int | None:
         """Return the lowest record that is not done. Whatever happens, nothing is under way any more by then."""
@@ -148,7 +141,7 @@ class Invocation:
                 return
             fact = otherwise(command)
             try:
-                fact = work(command) if self._is_in_time(command) else _not_begun(command)
+                fact = work(self, command) if self._is_in_time(command) else _not_begun(command)
             except Exception as error:  # noqa: BLE001 -- a sink is anybody's code; `otherwise` claims nothing
                 self._log.raised(type(command).__name__, error)
             finally:
@@ -217,6 +210,16 @@ class Invocation:
         known = tuple(record for record in command.records if all_told and record not in again)
         return SettleDone(command.records, again, known)
 
+    _starts: ClassVar[dict[type[Command], tuple[Callable[[Invocation, Any], Fact], Callable[[Any], Fact]]]] = {
+        Publish: (_publish, lambda command: PublishDone(command.batch, _LOST)),
+        Verify: (_verify, lambda command: VerifyDone(command.destination, _UNTOLD)),
+        Park: (_park, lambda command: ParkDone(command.entry, parked=False, lost=True)),
+        ReadKeys: (_read_keys, lambda command: KeysRead(command.keys, unread=frozenset(command.keys))),
+        Settle: (_settle, lambda command: SettleDone(command.records)),
+    }
+    """How each command is begun, and the fact of one that raised. Of the class: an invocation that held methods of its
+    own would be a circle, which is freed late."""
+
     # --- what is logged ---
 
     def _note_presence(self, fact: VerifyDone) -> None:
@@ -250,9 +253,11 @@ class Invocation:
             left = counted(self._machine.unsettled, "published record")
             log.warning("%s could not be settled in time; left pending", left)
         self._report_held()
-        self._report_left()
-        self._log.not_accepted(self._machine.progress.met(accepted=False), self._delivery.named)
-        self._log.accepted_after(self._machine.progress.met(accepted=True))
+        if lowest is not None:
+            self._report_left()
+        if self._machine.progress.faults:
+            self._log.not_accepted(self._machine.progress.met(accepted=False), self._delivery.named)
+            self._log.accepted_after(self._machine.progress.met(accepted=True))
         self._log.finish()
 
     def _report_held(self) -> None:
