@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
+from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
+from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
@@ -23,7 +23,7 @@ from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_n
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
-from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
+from dynamodb_outbox.sdk.errors import TRANSPORT, Said, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,8 +116,8 @@ class DynamoRecordStates:
         try:
             parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
         except _FAILS as error:
-            if not _is_refused(error, _INVALID):
-                return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+            if not is_refused(error, _INVALID):
+                return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
             parked = None
         if parked is not None:
             return parked
@@ -126,7 +126,7 @@ class DynamoRecordStates:
         try:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
-            return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+            return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
 
     def find(self, table: str, key: WireItem) -> Found:
         """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
@@ -228,7 +228,7 @@ class DynamoRecordStates:
         try:
             self._client.get().put_item(**request)
         except ClientError as error:
-            if not _is_refused(error, _CONDITION):
+            if not is_refused(error, _CONDITION):
                 raise
             return error.response.get("Item") or self._read(request["TableName"], request["Item"])
         return None
@@ -238,7 +238,7 @@ class DynamoRecordStates:
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
-            if not _is_refused(error, _CONDITION):
+            if not is_refused(error, _CONDITION):
                 raise
             return False
         return True
@@ -270,19 +270,3 @@ class _Statements:
                 self.statements.append(statement)
         self.concerned = tuple(self.place)
         self.idle = len(images) - len(self.concerned)
-
-
-def _is_refused(error: Exception, code: str) -> bool:
-    return isinstance(error, ClientError) and said(error).code == code
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether a failed park may have been stored, by the last attempt of its request: no answer says that it was not.
-
-    Of earlier attempts nothing is said; most often they met the same trouble.
-    """
-    if isinstance(error, ClientError):
-        code, _, status = said(error)
-        turned_away = code in THROTTLING or code in CONFLICTS or status < SERVER_ERROR
-        return code in UNFINISHED or code in SERVER_TROUBLE or not turned_away
-    return not isinstance(error, (*NEVER_SENT, ConfigurationError, ConnectTimeoutError, EndpointConnectionError))
