@@ -67,11 +67,15 @@ class DynamoRecordStates:
     """Settle, park and find, for records of `layout`.
 
     `client` is a boto3 client of "dynamodb"; made on first use when none is given: two attempts a request, each within
-    `timeout_s` seconds. Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
+    `timeout_s` seconds. `creates`: a record that is gone is parked all the same, as whoever has it from the stream
+    needs it; who has read it from the table a moment ago leaves it to whoever has taken it away since.
+
+    Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
     """
 
-    def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0) -> None:
+    def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0, creates: bool = True) -> None:
         self._layout = layout
+        self._creates = creates
         self._client = OwnClient("dynamodb", table_config(timeout_s), client)
         if client is not None:
             refuse_resource_client(client)
@@ -150,11 +154,11 @@ class DynamoRecordStates:
     def _park(self, table: str, image: WireItem, parking: Parking) -> Parked | None:
         """Return what came of it, None when the record has to be parked apart."""
         for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh
-            found = self._put(moves.park(table, image, self._layout, parking))
+            found = self._park_as_seen(table, image, parking)
             if found is None:
                 return moves.Parked(new=True)
-            if found and not is_same(found, image, self._layout):
-                return self._park_copy(table, image, parking)
+            if (parked := self._parked_away(table, image, found, parking)) is not None:
+                return parked
             if self._is_done(table, found, parking):
                 return moves.Parked()
             if state_of(found, self._layout) == PARKED:
@@ -165,11 +169,26 @@ class DynamoRecordStates:
                 return moves.Parked(new=True)
         return _CHANGING
 
+    def _park_as_seen(self, table: str, image: WireItem, parking: Parking) -> WireItem | None:
+        """Park a record that is as its image says; return what is there instead when it is not."""
+        if self._creates:
+            return self._put(moves.park(table, image, self._layout, parking))
+        parked = self._update(moves.park_there(table, image, self._layout, parking))
+        return None if parked else self._read(table, image)
+
+    def _parked_away(self, table: str, image: WireItem, found: WireItem, parking: Parking) -> Parked | None:
+        """Return what came of a record that is not under its keys any more; None when it is parked there."""
+        if found and is_same(found, image, self._layout):
+            return None
+        if not self._creates:
+            return moves.Parked()
+        return self._park_copy(table, image, parking) if found else None
+
     def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
         for _ in range(_PARK_TURNS):
             found = self._read(table, image)
-            if found and not is_same(found, image, self._layout):
-                return self._park_copy(table, image, parking)
+            if (parked := self._parked_away(table, image, found, parking)) is not None:
+                return parked
             if needs_no_parking(found, parking.positions, self._layout):
                 return moves.Parked()
             key, apart = self._read_apart(table, image)

@@ -49,6 +49,7 @@ from dynamodb_outbox.errors.reading import (
     StreamMissing,
     StreamRefused,
     StreamUnavailable,
+    TableUnavailable,
     UnhandledEvent,
     UploadFailed,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
+    "TableUnavailable",
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",
