@@ -8,6 +8,7 @@ while there is nothing to do. docs/sweeper.md has its rules, and what they leave
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.leases import DynamoLeases
@@ -37,11 +38,12 @@ from dynamodb_outbox.relay.setup import (
     source_of,
     table_of,
 )
+from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.sweeping.commands import SweepReport
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Routes, Sink
+    from dynamodb_outbox.ports import Clock, Crew, Entropy, Routes, Sink
 
 __all__ = ["MIN_AGE", "Sweeper"]
 
@@ -49,6 +51,8 @@ MIN_AGE = timedelta(minutes=5)
 """How old a record is before it is swept, when nothing else is said."""
 
 _LEASE_MS = 60_000
+_TIMEOUT_S = 1.5
+"""Of one attempt of our own client, of two."""
 _OWNER_BYTES = 8
 _UNLIMITED_MS = 60_000
 """The time that a function without a context takes at most."""
@@ -99,7 +103,7 @@ class Sweeper:
         self.table = table_of("Sweeper", table)
         self.layout = layout_of("Sweeper", layout)
         self.min_age = duration(min_age, refusal("Sweeper", "min_age"), least=timedelta(0))
-        settings = settings_of(
+        self._settings = settings_of(
             "Sweeper",
             self.layout,
             on_poison=on_poison,
@@ -107,26 +111,13 @@ class Sweeper:
             rate_limit_per_instance=rate_limit_per_instance,
             breaker_after=breaker_after,
         )
-        named = self.table if source is None else source_of("Sweeper", source)
-        self._states: RecordStates = DynamoRecordStates(self.layout, client=client, creates=False)
-        parked_keys: ParkedKeys = DynamoParkedKeys(
-            self.layout,
-            lambda marking: DynamoRecordStates(self.layout, client=marking, creates=False),
-            client=client,
-        )
+        self._source = self.table if source is None else source_of("Sweeper", source)
+        self._client = OwnClient("dynamodb", table_config(_TIMEOUT_S), client)
+        if client is not None:
+            refuse_resource_client(client)
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
-        crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-sweep")
-        tools = Tools(self._ways.sinks, self._states, parked_keys, crew, self._clock, self._entropy, settings)
-        self._means = Means(
-            self.table,
-            DynamoPendingIndex(self.layout, client=client),
-            DynamoLeases(self.layout, client=client),
-            Publishing(self._ways, tools, self.table, self.layout, named),
-            crew,
-            self._clock,
-            self._entropy,
-        )
+        self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-sweep")
         self._margins = Margins(self._ways.sinks)
         self._lag = NO_LAG
 
@@ -160,14 +151,39 @@ class Sweeper:
 
     # --- one sweep ---
 
+    @cached_property
+    def _means(self) -> Means:
+        """What a sweep works with, over one client, which is made when the first sweep begins."""
+        client = self._client.get()
+        states = partial(DynamoRecordStates, self.layout, creates=False)
+        tools = Tools(
+            self._ways.sinks,
+            states(client=client),
+            DynamoParkedKeys(self.layout, lambda marking: states(client=marking), client=client),
+            self._crew,
+            self._clock,
+            self._entropy,
+            self._settings,
+        )
+        return Means(
+            self.table,
+            DynamoPendingIndex(self.layout, client=client),
+            DynamoLeases(self.layout, client=client),
+            Publishing(self._ways, tools, self.table, self.layout, self._source),
+            self._crew,
+            self._clock,
+            self._entropy,
+        )
+
     def _sweep(self, within_ms: int, *, dry_run: bool) -> SweepReport:
         began_ms = self._clock.monotonic_ms()
-        kept_ms = self._margins.kept_ms(within_ms, self._states)
+        means = self._means
+        kept_ms = self._margins.kept_ms(within_ms, self._client.call_ms)
         least_ms = kept_ms[0] + min(_LEAST_PUBLISHING_MS, within_ms // 4)
         machine = Sweep(
             self._shards(),
             self.layout,
-            self._means.index.region,
+            means.index.region,
             Settings(
                 least_ms=least_ms,
                 min_age_ms=int(self.min_age.total_seconds() * 1000),
@@ -180,7 +196,7 @@ class Sweeper:
         )
         self._ways.release()
         try:
-            return Run(machine, self._means, *kept_ms).to_the_end()
+            return Run(machine, means, *kept_ms).to_the_end()
         finally:
             self._lag = machine.lag
 

@@ -16,7 +16,7 @@ from dynamodb_outbox.relay.log import log
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dynamodb_outbox.ports import RecordStates, Sink
+    from dynamodb_outbox.ports import Sink
 
 __all__ = ["Deadlines", "Margins", "remaining_ms"]
 
@@ -40,15 +40,18 @@ class Margins:
         self._sinks = sinks
         self._warned = False
 
-    def deadlines(self, until_ms: int, remaining_ms: int, states: RecordStates) -> Deadlines:
-        """Return the deadlines of what ends at `until_ms` and has so much time in all."""
-        publish_ms, table_ms = self.kept_ms(remaining_ms, states)
+    def deadlines(self, until_ms: int, remaining_ms: int, table_request_ms: int) -> Deadlines:
+        """Return the deadlines of what ends at `until_ms` and has so much time in all.
+
+        `table_request_ms` is the longest that one request to the table takes.
+        """
+        publish_ms, table_ms = self.kept_ms(remaining_ms, table_request_ms)
         return Deadlines(until_ms - publish_ms, until_ms - table_ms)
 
-    def kept_ms(self, remaining_ms: int, states: RecordStates) -> tuple[int, int]:
+    def kept_ms(self, remaining_ms: int, table_request_ms: int) -> tuple[int, int]:
         """Return how long before the end of so much time the last publish, and the last table call, may begin."""
         slowest = max(self._sinks, key=lambda sink: sink.request_ms)
-        table_ms = states.request_ms + _SLACK_MS
+        table_ms = table_request_ms + _SLACK_MS
         publish_ms = table_ms + slowest.request_ms
         allowed = remaining_ms // 2, remaining_ms // 4
         if (publish_ms > allowed[0] or table_ms > allowed[1]) and not self._warned:

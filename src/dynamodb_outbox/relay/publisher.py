@@ -155,7 +155,7 @@ class Relay:
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         left_ms = remaining_ms(context, without=_UNLIMITED_MS)
         records = _records_of(event)
-        deadlines = self._margins.deadlines(started_ms + left_ms, left_ms, self._states)
+        deadlines = self._margins.deadlines(started_ms + left_ms, left_ms, self._states.request_ms)
         delivery = self._delivery_of(records, started_ms + left_ms // _SHARE_OF_READING, deadlines.publish_ms)
         if not delivery.entries:
             return _answer(delivery.held_at)
