@@ -44,10 +44,8 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in os.environ:
         if name.startswith("OUTBOX_"):
             monkeypatch.delenv(name)
-    for name in ("_ours", "_our_sweeper"):
-        one = getattr(aws_lambda, name)
-        fresh = aws_lambda._One(os.environ, one._function, one._make, (one._does, one._is_done))
-        monkeypatch.setattr(aws_lambda, name, fresh)
+    monkeypatch.setattr(aws_lambda, "_ours", aws_lambda._one_relay(os.environ))
+    monkeypatch.setattr(aws_lambda, "_our_sweeper", aws_lambda._one_sweeper(os.environ))
     library = logging.getLogger("dynamodb_outbox")
     before, handlers = library.level, list(library.handlers)
     yield monkeypatch

@@ -19,7 +19,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dynamodb_outbox.environment.settings import Settings, layout_from, layout_text, settings_of
+from dynamodb_outbox.environment.settings import FunctionSettings, layout_from, layout_text, settings_of
 from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES, Variable
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.relay.publisher import Relay
@@ -87,7 +87,11 @@ class _One(Generic[T]):
     """
 
     def __init__(
-        self, environment: Mapping[str, str], function: str, make: Callable[[Settings], T], does: tuple[str, str]
+        self,
+        environment: Mapping[str, str],
+        function: str,
+        make: Callable[[FunctionSettings], T],
+        does: tuple[str, str],
     ) -> None:
         self._environment = environment
         self._function = function
@@ -119,14 +123,14 @@ class _One(Generic[T]):
         return made
 
 
-def _relay(settings: Settings) -> Relay:
+def _relay(settings: FunctionSettings) -> Relay:
     try:
         return Relay(settings.sink, layout=settings.layout, **settings.arguments)
     except ConfigurationError as error:
         raise _do_not_go_together(error) from None
 
 
-def _sweeper(settings: Settings) -> Sweeper:
+def _sweeper(settings: FunctionSettings) -> Sweeper:
     from dynamodb_outbox.recover.sweeper import Sweeper  # noqa: PLC0415 -- a relay's cold start does without
 
     try:
@@ -139,8 +143,16 @@ def _do_not_go_together(error: ConfigurationError) -> InvalidEnvironment:
     return InvalidEnvironment([f"what the variables say does not go together: {error}"])
 
 
-_ours = _One(os.environ, RELAY, _relay, ("relaying to", "relayed"))
-_our_sweeper = _One(os.environ, SWEEP, _sweeper, ("sweeping to", "swept"))
+def _one_relay(environment: Mapping[str, str]) -> _One[Relay]:
+    return _One(environment, RELAY, _relay, ("relaying to", "relayed"))
+
+
+def _one_sweeper(environment: Mapping[str, str]) -> _One[Sweeper]:
+    return _One(environment, SWEEP, _sweeper, ("sweeping to", "swept"))
+
+
+_ours = _one_relay(os.environ)
+_our_sweeper = _one_sweeper(os.environ)
 
 
 def _log_from(level: str) -> None:

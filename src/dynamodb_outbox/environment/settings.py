@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.ports import Sink
 
-__all__ = ["Settings", "layout_from", "layout_text", "settings_of"]
+__all__ = ["FunctionSettings", "layout_from", "layout_text", "settings_of"]
 
 _OF_LAYOUT = ("OUTBOX_LAYOUT", "OUTBOX_SETTLE")
 _NAMES = tuple(each.name.removeprefix(PREFIX) for each in VARIABLES)
@@ -36,7 +36,7 @@ _NAMES = tuple(each.name.removeprefix(PREFIX) for each in VARIABLES)
 
 
 @dataclass(frozen=True)
-class Settings:
+class FunctionSettings:
     """What the variables say. `arguments` holds the further arguments of Relay, or of Sweeper, that were set."""
 
     sink: Sink | Router
@@ -45,7 +45,7 @@ class Settings:
     log_level: str | None
 
 
-def settings_of(environment: Mapping[str, str], function: str = RELAY) -> Settings:
+def settings_of(environment: Mapping[str, str], function: str = RELAY) -> FunctionSettings:
     """Return what the variables of an environment say to a ready-made function, RELAY or SWEEP.
 
     Those that do not begin with `OUTBOX_` are left alone.
@@ -71,7 +71,7 @@ def settings_of(environment: Mapping[str, str], function: str = RELAY) -> Settin
         for each in VARIABLES
         if each.argument and each.name in values and function in each.read_by
     }
-    return Settings(sink, layout, arguments, values.get("OUTBOX_LOG_LEVEL"))
+    return FunctionSettings(sink, layout, arguments, values.get("OUTBOX_LOG_LEVEL"))
 
 
 def layout_from(environment: Mapping[str, str]) -> Layout:

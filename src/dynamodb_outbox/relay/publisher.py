@@ -20,12 +20,13 @@ from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import whole
+from dynamodb_outbox.arguments import text, whole
+from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMismatch
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
@@ -40,7 +41,7 @@ from dynamodb_outbox.relay.setup import (
     source_of,
     table_of,
 )
-from dynamodb_outbox.words import counted
+from dynamodb_outbox.words import counted, were
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,8 @@ class Relay:
     """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
-    table          the table's name, or its ARN; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given, refused where that names
+                   another one
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -142,20 +144,25 @@ class Relay:
         self._margins = Margins(self._routes.sinks)
         self._warned_of_strangers = False
 
+    def __repr__(self) -> str:
+        table = "" if self._table is None else f"table={self._table!r}, "
+        ordering, on_poison = "key" if self._settings.ordered else "none", self._settings.on_poison
+        return f"Relay({self.sink!r}, {table}{ordering=}, {on_poison=})"
+
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.
 
         `context` is Lambda's; without one an invocation takes a minute at most. Returns
         {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
 
-        Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
-        to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
-        the records are answered as failed, stay in the stream as well, and the log has the reason.
+        Raises ImageMissing, TableMismatch, ConfigurationError or InvalidRecord when the whole invocation is at fault:
+        the set-up has to be changed, and the batch stays in the stream until then. A destination that cannot be used
+        raises nothing: the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         left_ms = remaining_ms(context, without=_UNLIMITED_MS)
         records = _records_of(event)
-        deadlines = self._margins.deadlines(started_ms + left_ms, left_ms, self._states.request_ms)
+        deadlines = self._margins.deadlines(started_ms + left_ms, left_ms, self._table_request_ms)
         delivery = self._delivery_of(records, started_ms + left_ms // _SHARE_OF_READING, deadlines.publish_ms)
         if not delivery.entries:
             return _answer(delivery.held_at)
@@ -170,17 +177,39 @@ class Relay:
         invocation.report(None if first is None else f"delivered again from {first} on")
         return _answer(delivery.held_at if first is None else first)
 
+    def release_key(self, key: str, *, table: str | None = None) -> bool:
+        """Let an ordering key go on that on_poison="park_key" parked; return whether it was parked.
+
+        From the next invocation on, in each instance, what follows of the key is published; what was parked of it stays
+        parked. `table` is the name or ARN of the table, needed where the relay was given none. The permission is
+        DeleteItem.
+
+        Raises KeyNotReleased when DynamoDB did not do it, or gave no answer; ConfigurationError for a key or a table
+        that is none, and for a layout in whose table no key can be parked.
+        """
+        key = text(key, lambda reason: ConfigurationError(f"Relay.release_key: key {reason}"))
+        if table is None and self._table is None:
+            raise ConfigurationError("Relay.release_key: which table? This relay was given none. Say table=...")
+        if not can_park_keys(self.layout):
+            raise ConfigurationError("Relay.release_key: by this relay's Layout there are no parked keys.")
+        where = str(self._table) if table is None else table_of("Relay", table)
+        released = self._parked_keys.release(where, key)
+        if released.failure is not None:
+            raise KeyNotReleased(key, where, released.failure, retryable=released.retryable)
+        return released.was_parked
+
     def _delivery_of(self, records: Sequence[Any], read_until_ms: int, publish_until_ms: int) -> Delivery:
         """Return what can be relayed of stream records, and report what cannot.
 
         Of the time until the last publish one half goes to reading records, at most, and the other to sending them.
         """
         selection = select(records, self.layout)
+        self._check_table(selection)
         _report_elsewhere(selection)
         self._warn_of_strangers(selection)
         found = judged(selection, self._states, self._table, self._clock, read_until_ms)
         if found.passed:
-            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            said = were(found.passed, "record")
             _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
         if found.held is not None and not found.records and not found.passed:
             raise found.held.error
@@ -209,6 +238,15 @@ class Relay:
             _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
         return delivery
 
+    def _check_table(self, selection: Selection) -> None:
+        """Refuse records of another table than was named: the relay would read, settle and park in the wrong one."""
+        if self._table is None:
+            return
+        streamed = {one.table for one in selection.records} | {one.table for one in selection.misfits}
+        others = sorted(table for table in streamed if table not in (None, self._table))
+        if others:
+            raise TableMismatch(self._table, others)
+
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
         table = tables.pop()
@@ -222,8 +260,14 @@ class Relay:
             _log.warning(
                 "%s of this table, which by Layout(placement='table') holds records alone, told as no record and not "
                 "published. Say how records are told by Layout(select=...): select={} is every item",
-                f"{counted(selection.strangers, 'item')} {'was' if selection.strangers == 1 else 'were'}",
+                were(selection.strangers, "item"),
             )
+
+    @property
+    def _table_request_ms(self) -> int:
+        """The longest time that one request to the table may take."""
+        parks_keys = self._settings.on_poison == "park_key"
+        return max(self._states.request_ms, self._parked_keys.request_ms if parks_keys else 0)
 
 
 def _records_of(event: Any) -> list[Any]:
@@ -247,7 +291,7 @@ def _report_elsewhere(selection: Selection) -> None:
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",
-            f"{counted(count, 'record')} {'was' if count == 1 else 'were'}",
+            were(count, "record"),
             written_in,
             here,
         )

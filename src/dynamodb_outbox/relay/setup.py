@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
-from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.relay.commands import Settings
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
     from dynamodb_outbox.arguments import Refusal
@@ -91,15 +91,18 @@ def routes_of(who: str, given: Any) -> Routes:
     """Return the way to the sinks, of a sink or of several. Raises ConfigurationError."""
     if callable(getattr(given, "route", None)) and not isinstance(given, type):
         sinks = tuple(getattr(given, "sinks", ()))
-        if not sinks or not all(map(_is_sink, sinks)):
-            raise ConfigurationError(f"{who} takes a sink or a Router, and {shown(given)} has no sinks to go to.")
+        wrong = next((sink for sink in sinks if lacks(sink)), None)
+        if not sinks or wrong is not None:
+            why = f": {shown(wrong)} lacks {', '.join(lacks(wrong))}" if sinks else ""
+            raise ConfigurationError(f"{who} takes a sink or a Router, and {shown(given)} has no sinks to go to{why}.")
         routes: Routes = given
         return routes
-    if not _is_sink(given):
+    if lacking := lacks(given):
         bus = repr(given) if isinstance(given, str) else "'orders'"
         raise ConfigurationError(
-            f"{who} takes a sink, as in {who}(EventBridge({bus})), and was given {shown(given)}. "
-            "Sinks are in dynamodb_outbox.sinks; one of your own is as dynamodb_outbox.ports.Sink says."
+            f"{who} takes a sink, as in {who}(EventBridge({bus})), and was given {shown(given)}, which lacks "
+            f"{', '.join(lacking)}. Sinks are in dynamodb_outbox.sinks; one of your own is as "
+            "dynamodb_outbox.ports.Sink says."
         )
     return _Only((given,))
 
@@ -112,17 +115,6 @@ class _Only:
 
     def route(self, event: Event) -> int:  # noqa: ARG002 -- as the port has it
         return 0
-
-
-def _is_sink(given: Any) -> bool:
-    name = getattr(given, "name", None)
-    return (
-        not isinstance(given, type)
-        and all(callable(getattr(given, method, None)) for method in ("prepare", "publish", "verify"))
-        and isinstance(getattr(given, "limits", None), SinkLimits)
-        and isinstance(name, str)
-        and name != ""
-    )
 
 
 def _check_ways(who: str, ordering: str, on_poison: str, layout: Layout) -> None:

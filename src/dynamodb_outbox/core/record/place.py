@@ -43,6 +43,7 @@ __all__ = [
     "keys_of",
     "native",
     "partition_of",
+    "position_partition",
     "quoted",
     "record_keys",
     "reserved_prefix",
@@ -95,6 +96,11 @@ def inbox_partition(layout: Layout, consumer: str, source: str, event_id: str) -
     Without a `#` in any part but the last, two events can never share a key.
     """
     return f"{layout.inbox_prefix}{consumer}#{quoted(source)}#{event_id}"
+
+
+def position_partition(layout: Layout, consumer: str, source: str, subject: str) -> str:
+    """Return the partition key of how far a consumer is with a subject: no consumer has the empty name."""
+    return f"{layout.inbox_prefix}#{consumer}#{quoted(source)}#{subject}"
 
 
 def quoted(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.states import DONE, TRANSITIONS, Cause, State
@@ -43,9 +44,13 @@ class Progress:
         """Count the events by state."""
         return Counter(self._states)
 
-    def met(self, *, accepted: bool) -> Mapping[Fault, int]:
-        """Count the events that met a fault and were, or were not, accepted after it; by their last fault."""
-        return Counter(fault for number, fault in self.faults.items() if self.is_at(number, State.ACCEPTED) is accepted)
+    def met(self, *, accepted: bool) -> Mapping[Fault, Sequence[int]]:
+        """Return the entries that met a fault and were, or were not, accepted after it; by their last fault."""
+        found: dict[Fault, list[int]] = {}
+        for number, fault in sorted(self.faults.items(), key=itemgetter(0)):
+            if self.is_at(number, State.ACCEPTED) is accepted:
+                found.setdefault(fault, []).append(number)
+        return found
 
     def at(self, state: State) -> Sequence[int]:
         """Return the entries in a state."""
