@@ -506,3 +506,17 @@ def test_without_threads_keys_are_read_all_the_same(shop: Shop) -> None:
     shop.emit()
     report = shop.sweeper(Bus(), crew=_NoThreads()).sweep(within=timedelta(seconds=3))
     assert (report.keys, report.done, report.left, len(shop.index())) == (1, 0, 1, 1)
+
+
+def test_a_row_that_its_writer_puts_into_the_index_is_swept_like_a_record(shop: Shop) -> None:
+    """And leaves the index when it is settled; its own `state` stays what it was."""
+    row = {
+        "pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}, "type": {"S": "t"}, "payload": {"S": "{}"}, "ts": {"N": "1"},
+        "state": {"S": "NY"}, "ob_pending": {"S": "00"}, "at": {"N": "1000"}, "id": {"S": "1"}, "key": {"S": "A"},
+    }  # fmt: skip
+    shop.client.put_item(TableName="shop", Item=row)
+    bus = Bus()
+    assert shop.sweeper(bus).sweep().done == 1
+    (item,) = shop.items()
+    assert (item["state"], item["ob_state"], shop.index()) == ({"S": "NY"}, {"S": "published"}, [])
+    assert [event.source for event in bus.accepted] == ["shop"]
