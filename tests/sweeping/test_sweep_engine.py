@@ -158,9 +158,10 @@ def test_a_record_that_cannot_be_read_is_parked(shop: Shop) -> None:
 
 
 def test_a_record_whose_library_is_missing_is_left_and_others_go_on(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: Account, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is this sweeper's installation that has to be changed, not the record."""
+    """It is this sweeper's installation that has to be changed, not the record; what was read with it has its turn."""
+    shop = Shop(engine, Layout(index_shards=1))
     shop.emit("A")
     (item,) = shop.items()
     shop.client.put_item(TableName="shop", Item={**item, "enc": {"S": "zstd"}, "payload": {"B": b"?"}})
@@ -324,6 +325,19 @@ def test_a_destination_that_cannot_be_used_stops_the_sweep_and_parks_nothing(
     assert report.stopped == "nothing more can be sent to orders"
     assert (bus.accepted, shop.index("parked"), len(shop.index())) == ([], [], 20)
     assert bus.requests <= 1
+
+
+@pytest.mark.parametrize("unanswered", [False, True])
+def test_without_a_breaker_time_tells_that_a_destination_takes_nothing(shop: Shop, unanswered: bool) -> None:
+    """It answers nothing, be it events or the question whether it is there, until the round is over."""
+    shop.emit()
+    bus = Bus()
+    bus.fails = UNKNOWN
+    if unanswered:
+        bus.presence = Verified(Presence.UNSURE, "no answer", passing=True)
+    report = shop.sweeper(bus, breaker_after=None).sweep(within=timedelta(seconds=2))
+    assert (report.stopped, report.left) == ("nothing more can be sent to orders", 1)
+    assert (bus.requests > 0) is not unanswered
 
 
 class _ByKey(Router):
