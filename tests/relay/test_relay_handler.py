@@ -470,9 +470,9 @@ LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
     ({}, 0, None, "1 event left, and what follows by key: there was no time left to send more"),
     (
         {"rate_limit_per_instance": 1},
-        1500,
+        900,
         None,
-        "27 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
+        "28 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
     ),
     ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
     (

@@ -179,8 +179,8 @@ def is_record(item: WireItem, layout: Layout) -> bool:
 
 def carried_id(item: WireItem, layout: Layout) -> str | None:
     """Return what follows the prefix in the key attribute that carries it; None where that does not begin with it."""
-    text = item[layout.carrier].get("S")
-    return text[len(layout.prefix) :] if isinstance(text, str) and text.startswith(layout.prefix) else None
+    text, prefix = item[layout.carrier].get("S"), layout.prefix
+    return text[len(prefix) :] if isinstance(text, str) and text.startswith(prefix) else None
 
 
 def reserved_prefix(keys: WireItem, layout: Layout) -> str | None:

@@ -194,18 +194,21 @@ class Machine:
         results, failed = _read(fact.outcome, len(numbers))
         destination.ended(results, now_ms, u, failed=failed)
         if len(numbers) > 1 and _is_refused(fact.outcome):
-            for number in numbers:
-                self.progress.move(number, Cause.NARROWED)
+            self.progress.move_all(numbers, Cause.NARROWED)
             destination.narrow(numbers)
             return
-        for number, fault in zip(numbers, results, strict=True):
-            if fault is None:
-                self.progress.move(number, Cause.ACCEPTED)
-                self._is_done(number)
-                self._settling.accepted(self._entries[number].record)
-                self._next_of_key(number)
-            else:
-                self._fail(number, fault, now_ms, u)
+        faults = [(number, fault) for number, fault in zip(numbers, results, strict=True) if fault is not None]
+        self._accepted([n for n, fault in zip(numbers, results, strict=True) if fault is None] if faults else numbers)
+        for number, fault in faults:
+            self._fail(number, fault, now_ms, u)
+
+    def _accepted(self, numbers: Sequence[int]) -> None:
+        self.progress.move_all(numbers, Cause.ACCEPTED)
+        for number in numbers:
+            entry = self._entries[number]
+            self.destinations[entry.destination].left -= 1
+            self._settling.accepted(entry.record)
+            self._next_of_key(number)
 
     def _fail(self, number: int, fault: Fault, now_ms: int, u: float) -> None:
         self.progress.faults[number] = fault
@@ -331,8 +334,7 @@ class Machine:
                 commands.append(Verify(place))
                 continue
             numbers = destination.take(now_ms)
-            for number in numbers:
-                self.progress.move(number, Cause.SENT)
+            self.progress.move_all(numbers, Cause.SENT)
             batch = self._batches
             self._batches += 1
             self._sent[batch] = (place, numbers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.relay.states import DONE, TRANSITIONS, Cause, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dynamodb_outbox.core.relay.commands import Entry
     from dynamodb_outbox.core.relay.outcome import Fault
@@ -29,6 +29,12 @@ class Progress:
     def move(self, number: int, cause: Cause) -> None:
         """Move an entry. Raises KeyError for a move that the table does not have."""
         self._states[number] = TRANSITIONS[self._states[number], cause]
+
+    def move_all(self, numbers: Iterable[int], cause: Cause) -> None:
+        """Move several entries, of a request for instance, as `move` does."""
+        states = self._states
+        for number in numbers:
+            states[number] = TRANSITIONS[states[number], cause]
 
     def is_at(self, number: int, state: State) -> bool:
         """Whether an entry is in a state."""
