@@ -12,6 +12,7 @@ from dynamodb_outbox.cli.infra_arguments import ARGUMENTS
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.sam import sam
+from dynamodb_outbox.infra.terraform import terraform
 from dynamodb_outbox.infra.text import json_text, yaml_text
 from dynamodb_outbox.layout import Layout
 
@@ -63,6 +64,14 @@ def test_a_template_is_printed(as_json: bool, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == text(cloudformation(PLAIN))
     assert main(["infra", "sam", *NEEDED, "--code", "x.zip", *more]) == 0
     assert capsys.readouterr().out == text(sam(PLAIN, "x.zip"))
+
+
+def test_a_configuration_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """HCL, and nothing else."""
+    assert main(["infra", "terraform", *NEEDED, "--code", "x.zip"]) == 0
+    assert capsys.readouterr().out == terraform(PLAIN, "x.zip")
+    assert main(["infra", "terraform", *NEEDED, "--json"]) == 2
+    assert "HCL" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.sam import sam
+from dynamodb_outbox.infra.terraform import terraform
 from dynamodb_outbox.infra.text import json_text, yaml_text
 
 if TYPE_CHECKING:
@@ -54,5 +55,9 @@ def _layout(options: argparse.Namespace) -> Layout:
 
 
 def _rendered(deployment: Deployment, options: argparse.Namespace) -> str:
+    if options.rendering == "terraform":
+        if options.json:
+            raise Unusable("--json is for templates: terraform is printed as HCL.")
+        return terraform(deployment, options.code)
     template = cloudformation(deployment) if options.rendering == "cloudformation" else sam(deployment, options.code)
     return json_text(template) if options.json else yaml_text(template)

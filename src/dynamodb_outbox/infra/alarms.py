@@ -112,7 +112,7 @@ def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
                 period_s=_FIVE_S,
             ),
             _metric("PolledEventCount", _MAPPING, id="polled"),
-            expression="IF(FILL(writes, 0) > 0 AND FILL(polled, 0) == 0, 1, 0)",
+            expression="IF(writes > 0 AND SUM([polled, writes * 0]) == 0, 1, 0)",
             periods=3,
             datapoints=3,
         ),
