@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.layout import Layout
 
@@ -45,3 +48,8 @@ DEPLOYMENTS: dict[str, Deployment] = {
         },
     ),
 }  # fmt: skip
+
+
+def arguments(deployment: Deployment) -> dict[str, Any]:
+    """Return what a deployment was made with."""
+    return {each.name: getattr(deployment, each.name) for each in dataclasses.fields(deployment)}

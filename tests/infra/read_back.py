@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
+from dynamodb_outbox.infra.references import TABLE_ARN, TABLE_NAME, Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import (
     Alarm,
     Archive,
@@ -129,8 +129,8 @@ def canonical(resource: Resource, table: Resource) -> dict[str, Any]:
 def _text(value: Any, existing: str | None) -> str:
     if isinstance(value, Joined):
         return "".join(_text(part, existing) for part in value.parts)
-    if existing is not None and value == Attribute("Table", "arn"):
-        value = Local("dynamodb", f"table/{existing}")
+    if existing is not None:
+        value = {TABLE_NAME: existing, TABLE_ARN: Local("dynamodb", f"table/{existing}")}.get(value, value)
     if isinstance(value, Attribute):
         return f"${{{value.resource}.{value.name}}}"
     if isinstance(value, Local):

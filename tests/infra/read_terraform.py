@@ -41,7 +41,6 @@ ATTRIBUTES = {
     "aws_dynamodb_table.name": "name",
     "aws_dynamodb_table.stream_arn": "stream_arn",
     "data.aws_dynamodb_table.stream_arn": "stream_arn",
-    "data.aws_dynamodb_table.name": "name",
     "aws_cloudwatch_event_bus.arn": "arn",
     "aws_s3_bucket.arn": "arn",
     "aws_s3_bucket.id": "name",
@@ -113,6 +112,8 @@ class Configuration:
             return PLACES[expression]
         if expression == "data.aws_dynamodb_table.table.arn":
             return f"arn:${{Partition}}:dynamodb:${{Region}}:${{AccountId}}:table/{self.existing}"
+        if expression == "data.aws_dynamodb_table.table.name":
+            return str(self.existing)
         found = re.fullmatch(r"((?:data\.)?aws_\w+)\.(\w+)\.(\w+)", expression)
         if found is None:
             return expression

@@ -250,7 +250,9 @@ def variables_of(deployment: Deployment, account: str) -> dict[str, str]:
     resources = resources_of(deployment)
     (relay,) = (each for each in resources if each.id == "Relay")
     variables: Mapping[str, str] = canonical(relay, resources[0])["environment"]
-    return {name: resolved(value, account) for name, value in variables.items()}
+    return {
+        name: resolved(value, account).replace("${Table.name}", deployment.table) for name, value in variables.items()
+    }
 
 
 class Context:

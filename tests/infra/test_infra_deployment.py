@@ -129,7 +129,7 @@ def test_the_functions_are_set_up_as_the_handlers_take_it(deployment: Deployment
     }
     made = relay_from(variables)
     assert made.layout == deployment.layout
-    assert variables["OUTBOX_TABLE"] == deployment.table
+    assert variables["OUTBOX_TABLE"] == (deployment.table if deployment.existing_table else "${Table.name}")
 
 
 @every

@@ -48,7 +48,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "on-failure": {"metavar": "ARN", "help": "a bucket, queue or topic for what is given up (default: a new bucket)"},
     "archive-days": {"type": int, "help": "archive the bus's events for so many days (default: 90 with --new-bus)"},
-    "kms-key": {"metavar": "ARN", "help": "a KMS key for the table and the bucket that are made"},
+    "kms-key": {"metavar": "ARN", "help": "the KMS key of the table, and of the bucket that is made"},
     "sink-kms-key": {"metavar": "ARN", "help": "the KMS key of the topic or queue, where it has one"},
     "memory-mb": {"type": int, "help": "of the functions (default: 512)"},
     "timeout-s": {"type": int, "help": "of the relay (default: 30)"},

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.metrics import NAMESPACE, OLDEST_PENDING, PARKED, TABLE
-from dynamodb_outbox.infra.references import REGION, Attribute, Value, joined
+from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
 from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
     late_ms = deployment.lag_minutes * _MINUTE_S * 1000
     sweep_s = _sweep_period_s(deployment)
-    ours = {TABLE: deployment.table}
+    ours = {TABLE: TABLE_NAME}
 
     def alarm(what: str, words: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
         return Alarm(
@@ -107,7 +107,7 @@ def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
                 id="writes",
                 namespace="AWS/DynamoDB",
                 name="ConsumedWriteCapacityUnits",
-                dimensions={"TableName": deployment.table},
+                dimensions={"TableName": TABLE_NAME},
                 statistic="Sum",
                 period_s=_FIVE_S,
             ),
@@ -176,11 +176,11 @@ _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 6
 
 def dashboard(deployment: Deployment, watched: Sequence[Alarm]) -> Dashboard:
     """Return the dashboard: the alarms, and the metrics behind them."""
-    ours = {TABLE: deployment.table}
+    ours = {TABLE: TABLE_NAME}
     own = (
         ("Parked records", "Maximum", ((NAMESPACE, PARKED, ours),)),
         ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, ours),)),
-        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", {"TableName": deployment.table}),)),
+        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", {"TableName": TABLE_NAME}),)),
     )
     widgets: list[dict[str, Any]] = [
         {

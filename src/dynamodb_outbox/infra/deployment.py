@@ -18,7 +18,7 @@ from dynamodb_outbox.core.limits import INVOCATION_RECORDS, PARALLELIZATION
 from dynamodb_outbox.environment.settings import layout_text, settings_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.destinations import Destination, destination
-from dynamodb_outbox.infra.references import Local, Value, joined
+from dynamodb_outbox.infra.references import TABLE_NAME, Local, Value, joined
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks.arns import arn_of
@@ -67,7 +67,7 @@ class Deployment:
                      up; a bucket is made when not given
     archive_days     keeps the events of the bus for so many days; 90 with `new_bus`, and 0 (no archive) otherwise, when
                      not given: the archive of a bus that is there would hold everybody's events
-    kms_key          the ARN of a KMS key for what is made here: the table and the bucket
+    kms_key          the ARN of the table's KMS key (of one that is there: its own), and of the bucket's
     sink_kms_key     the ARN of the KMS key of the topic or queue, where it has one
     memory_mb, timeout_s    of the relay
     sweep_minutes    how often the sweeper runs
@@ -172,12 +172,12 @@ class Deployment:
 
     def variables(self) -> Mapping[str, Value]:
         """Return the environment variables of the functions; what is the default is not set."""
-        return self._variables({pattern: each.arn for pattern, each in self.routes.items()})
+        return self._variables({pattern: each.arn for pattern, each in self.routes.items()}, TABLE_NAME)
 
-    def _variables(self, arns: Mapping[str, Value]) -> dict[str, Value]:
+    def _variables(self, arns: Mapping[str, Value], table: Value) -> dict[str, Value]:
         found: dict[str, Value] = {
             "OUTBOX_SINK": _sink_text(arns) if isinstance(self.sink, Mapping) else arns["*"],
-            "OUTBOX_TABLE": self.table,
+            "OUTBOX_TABLE": table,
         }
         told = layout_text(self.layout)
         if told != "{}":
@@ -225,7 +225,9 @@ class Deployment:
                 "same time then. Keep it at 1, or give up their order: ordering='none'."
             )
         samples = {pattern: each.sample for pattern, each in self.routes.items()}
-        settings = settings_of({name: _plain(value) for name, value in self._variables(dict(samples)).items()})
+        settings = settings_of(
+            {name: _plain(value) for name, value in self._variables(dict(samples), self.table).items()}
+        )
         Relay(settings.sink, layout=settings.layout, **settings.relay)
 
 

@@ -104,7 +104,7 @@ def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
         Function(
             id="Relay",
             name=name,
-            describes=f"Relays the events of table {deployment.table} from its stream",
+            describes="Relays the events of an outbox from its table's stream",
             handler="dynamodb_outbox.aws_lambda.relay_handler",
             role="RelayRole",
             log=log.id,
@@ -140,7 +140,7 @@ def _sweeper(deployment: Deployment) -> tuple[Resource, ...]:
         Function(
             id="Sweeper",
             name=name,
-            describes=f"Publishes what the stream of table {deployment.table} missed",
+            describes="Publishes the events of an outbox that the stream missed",
             handler="dynamodb_outbox.aws_lambda.sweep_handler",
             role="SweeperRole",
             log=log.id,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.infra.destinations import DEFAULT_BUS
-from dynamodb_outbox.infra.references import Attribute, Local, Value, joined
+from dynamodb_outbox.infra.references import TABLE_ARN, Local, Value, joined
 from dynamodb_outbox.infra.resources import Statement
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["TABLE", "relay_statements", "sweeper_statements"]
-
-TABLE = Attribute("Table", "arn")
+__all__ = ["relay_statements", "sweeper_statements"]
 
 _PUBLISHING = {
     "bus": ("events:PutEvents", "events:DescribeEventBus"),
@@ -48,9 +46,9 @@ def relay_statements(deployment: Deployment, log_group: str, on_failure: Value) 
     if deployment.on_poison == "park_key":
         actions.append("BatchGetItem")
     return (
-        Statement(sid="Records", actions=_dynamodb(actions), resources=(TABLE,)),
+        Statement(sid="Records", actions=_dynamodb(actions), resources=(TABLE_ARN,)),
         *_publishing(deployment),
-        Statement(sid="Stream", actions=_dynamodb(_STREAM), resources=(joined(TABLE, "/stream/*"),)),
+        Statement(sid="Stream", actions=_dynamodb(_STREAM), resources=(joined(TABLE_ARN, "/stream/*"),)),
         *_given_up(deployment, on_failure),
         *_keys(deployment),
         _log(log_group),
@@ -62,9 +60,9 @@ def sweeper_statements(deployment: Deployment, log_group: str) -> tuple[Statemen
     actions = [*_settling(deployment), "GetItem", "BatchGetItem", "PutItem", "Query"]
     if deployment.on_poison != "block":
         actions.append("UpdateItem")
-    index = joined(TABLE, f"/index/{deployment.layout.index}")
+    index = joined(TABLE_ARN, f"/index/{deployment.layout.index}")
     return (
-        Statement(sid="Records", actions=_dynamodb(actions), resources=(TABLE,)),
+        Statement(sid="Records", actions=_dynamodb(actions), resources=(TABLE_ARN,)),
         Statement(sid="Pending", actions=_dynamodb(["Query"]), resources=(index,)),
         *_publishing(deployment),
         *_keys(deployment),

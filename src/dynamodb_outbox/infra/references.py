@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["REGION", "Attribute", "Joined", "Local", "Region", "Value", "joined"]
+__all__ = ["REGION", "TABLE_ARN", "TABLE_NAME", "Attribute", "Joined", "Local", "Region", "Value", "joined"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Joined:
 
 
 Value = str | Attribute | Local | Region | Joined
+
+
+TABLE_ARN = Attribute("Table", "arn")
+TABLE_NAME = Attribute("Table", "name")
+"""Of the records' table, whether it is made here or there already."""
 
 
 def joined(*parts: Value) -> Value:
