@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 
-from bench import commit, relay, throughput
+from bench import commit, core, relay, throughput
 
 
 def main() -> None:
@@ -14,8 +15,8 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     for measure in (commit.measure, relay.measure):
         print(measure(pairs), flush=True)  # noqa: T201 - a command's output
-    for figure in throughput.measure(pairs):
-        print(figure)  # noqa: T201 - as above
+    for figure in itertools.chain(core.measure(pairs), throughput.measure(pairs)):
+        print(figure, flush=True)  # noqa: T201 - as above
 
 
 main()

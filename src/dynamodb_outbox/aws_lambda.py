@@ -18,7 +18,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.environment.settings import Settings, layout_text, settings_of
+from dynamodb_outbox.environment.settings import FunctionSettings, layout_text, settings_of
 from dynamodb_outbox.environment.variables import VARIABLES, Variable
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.relay.publisher import Relay
@@ -83,7 +83,7 @@ class _OneRelay:
 _ours = _OneRelay(os.environ)
 
 
-def _relay(settings: Settings) -> Relay:
+def _relay(settings: FunctionSettings) -> Relay:
     try:
         return Relay(settings.sink, layout=settings.layout, **settings.relay)
     except ConfigurationError as error:

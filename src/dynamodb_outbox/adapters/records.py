@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoRecordStates"]
 
+_NONE = ""
 _CHANGED = "ConditionalCheckFailed"
 _PASSING = (
     frozenset(("DuplicateItem", "ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"))
@@ -95,16 +96,17 @@ class DynamoRecordStates:
         responses = answer.get("Responses", ())
         if len(responses) != len(batch.statements):
             return moves.Settled(done=batch.idle, again=batch.concerned)
-        errors = {position: responses[batch.place[position]].get("Error", {}) for position in batch.concerned}
-        codes = [error.get("Code") for error in errors.values()]
+        errors = {position: responses[batch.place[position]].get("Error") for position in batch.concerned}
+        codes = {position: _code(error) for position, error in errors.items()}
+        told = Counter(codes.values())
         return moves.Settled(
-            done=batch.idle + codes.count(None),
-            changed=codes.count(_CHANGED),
-            again=tuple(position for position, error in errors.items() if error.get("Code") in _PASSING),
+            done=batch.idle + told[_NONE],
+            changed=told[_CHANGED],
+            again=tuple(position for position, code in codes.items() if code in _PASSING),
             failed=Counter(
-                self._why_of_one(error, table)
-                for error in errors.values()
-                if error.get("Code") not in (None, _CHANGED) and error["Code"] not in _PASSING
+                self._why_of_one(code, errors[position] or {}, table)
+                for position, code in codes.items()
+                if code not in (_NONE, _CHANGED) and code not in _PASSING
             ),
         )
 
@@ -135,9 +137,8 @@ class DynamoRecordStates:
         except _FAILS as error:
             return Found({}, self._why(error, table))
 
-    def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
+    def _why_of_one(self, code: str, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
-        code = error["Code"]
         if code == _NO_TABLE:
             return f"{code} (table {table!r}; {self._client.place})"
         return str(Said(code, error.get("Message", "") if code == _DENIED else "", 0))
@@ -270,6 +271,11 @@ class _Statements:
                 self.statements.append(statement)
         self.concerned = tuple(self.place)
         self.idle = len(images) - len(self.concerned)
+
+
+def _code(error: Mapping[str, str] | None) -> str:
+    """Return the code of a statement's error; `_NONE` says that there is no error, not that it has no code."""
+    return _NONE if error is None else error.get("Code") or "NoCode"
 
 
 def _is_refused(error: Exception, code: str) -> bool:

@@ -20,7 +20,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox._version import __version__
-from dynamodb_outbox.cli import demo_arguments, infra_arguments, package_arguments, usage
+from dynamodb_outbox.cli import consume_arguments, demo_arguments, infra_arguments, package_arguments
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.drawn and not options.json and importlib.util.find_spec("rich") is None:
+    if options.draws and not options.json and importlib.util.find_spec("rich") is None:
         raise CliExtraMissing("rich")
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:
         status: int = command.run(options)
-    except usage.Unusable as error:
-        return _complain(options, str(error), usage.STATUS)
+    except demo_arguments.Unusable as error:
+        return _complain(options, str(error), demo_arguments.STATUS)
     return status
 
 
@@ -85,9 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="outbox", description="Commit a change and its domain events to DynamoDB in one write."
     )
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
-    parser.set_defaults(drawn=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for each in (demo_arguments, infra_arguments, package_arguments):
+    for each in (demo_arguments, consume_arguments, infra_arguments, package_arguments):
         each.add_to(commands)
     return parser
 

@@ -6,9 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dynamodb_outbox.cli.usage import Unusable
+from dynamodb_outbox.errors import OutboxError
 
-__all__ = ["add_to", "check_recount"]
+__all__ = ["STATUS", "Unusable", "add_to", "check_recount"]
+
+STATUS = 2
+"""The exit status for arguments that cannot be used; argparse's own."""
 
 _MAX_PORT = 65_535
 _MAX_SEED = 2**63 - 1
@@ -30,6 +33,10 @@ _REJECTED = (
 _OF_A_RUN = ("orders", "seed", "customers", "rejected", "dump", "port", "relay", "consumer")
 
 
+class Unusable(OutboxError):
+    """An argument cannot be used; the message says which and why."""
+
+
 def add_to(commands: Any) -> None:
     """Add the command to argparse's subparsers."""
     parser = commands.add_parser(
@@ -39,7 +46,7 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(drawn=True)
+    parser.set_defaults(draws=True)
     add = parser.add_argument
     add("--orders", type=_whole, metavar="N", help="how many orders are submitted, 20 to 10,000 (default: 300)")
     add("--seed", type=_seed, metavar="S", help="plans the orders and the faults (default: a new one, printed)")

@@ -69,6 +69,7 @@ def add_to(commands: Any) -> None:
         description=_SAYS,
         epilog=_EPILOG,
     )
+    parser.set_defaults(draws=False)
     parser.add_argument("rendering", choices=RENDERINGS, help="the language")
     for name, settings in ARGUMENTS.items():
         if "action" not in settings and "metavar" not in settings:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.ports import Sink
 
-__all__ = ["Settings", "layout_text", "settings_of"]
+__all__ = ["FunctionSettings", "layout_text", "settings_of"]
 
 _NAMES = tuple(each.name.removeprefix(PREFIX) for each in VARIABLES)
 """Without what all have in common, which would make any name like any other."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class FunctionSettings:
     """What the variables say. `relay` holds the further arguments of Relay that were set."""
 
     sink: Sink | Router
@@ -44,7 +44,7 @@ class Settings:
     log_level: str | None
 
 
-def settings_of(environment: Mapping[str, str]) -> Settings:
+def settings_of(environment: Mapping[str, str]) -> FunctionSettings:
     """Return what the variables of an environment say; those that do not begin with `OUTBOX_` are left alone.
 
     Makes no client and sends nothing. Raises InvalidEnvironment with all that is wrong.
@@ -66,7 +66,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
     if problems or sink is None or layout is None:
         raise InvalidEnvironment(problems)
     relay = {each.argument: values[each.name] for each in VARIABLES if each.argument and each.name in values}
-    return Settings(sink, layout, relay, values.get("OUTBOX_LOG_LEVEL"))
+    return FunctionSettings(sink, layout, relay, values.get("OUTBOX_LOG_LEVEL"))
 
 
 def layout_text(layout: Layout) -> str:

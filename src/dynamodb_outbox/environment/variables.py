@@ -13,6 +13,7 @@ import dataclasses
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -115,19 +116,23 @@ def _seconds(given: object, refuse: Refusal) -> timedelta:
 
 
 def _object(value: str, refuse: Refusal) -> dict[str, Any]:
+    twice: list[str] = []
     try:
-        found = json.loads(value, object_pairs_hook=_once_each, parse_constant=_no_json)
+        found = json.loads(value, object_pairs_hook=partial(_once_each, twice), parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         raise refuse(f"is {shown(value)}, and no JSON: {error}.") from None
     if not isinstance(found, dict):
         raise refuse(f"is {shown(value)}; a JSON object is needed.")
+    if twice:
+        raise refuse(f"names {shown(twice[0])} twice in one object; nobody could tell which of the two counts.")
     return found
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once_each(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, and note the names that it has more than once."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name comes twice in one object")
+        twice += [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     return found
 
 
@@ -167,7 +172,7 @@ VARIABLES = (
         "OUTBOX_TABLE",
         "text",
         "the table in the stream's ARN",
-        "the table's name",
+        "the table's name. Where the stream's ARN names another table, each invocation fails and nothing is relayed",
         text,
         "table",
     ),
@@ -241,8 +246,9 @@ VARIABLES = (
         "OUTBOX_SETTLE",
         "`expire`, `mark`, `delete` or `none`",
         "`expire`, or what `OUTBOX_LAYOUT` says",
-        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. Those of an "
-        "`Outbox` say it themselves, by the writer's layout",
+        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. By `mark` it "
+        "stays for good, as published; by `none` it stays as it is, and nothing tells that it was published. Those of "
+        "an `Outbox` say it themselves, by the writer's layout",
         _choice("expire", "mark", "delete", "none"),
     ),
     Variable(

@@ -36,6 +36,14 @@ from dynamodb_outbox.errors.committing import (
     IdempotencyMismatch,
     NoGuard,
 )
+from dynamodb_outbox.errors.consuming import (
+    QueueRefused,
+    QueueUnavailable,
+    Reject,
+    RejectionUnpublished,
+    RetryLater,
+    Skip,
+)
 from dynamodb_outbox.errors.reading import (
     ImageMissing,
     InvalidFilter,
@@ -52,6 +60,7 @@ from dynamodb_outbox.errors.reading import (
     UnhandledEvent,
     UploadFailed,
 )
+from dynamodb_outbox.errors.relaying import KeyNotReleased, TableMismatch
 from dynamodb_outbox.errors.root import (
     ConfigurationError,
     InvalidEnvironment,
@@ -82,6 +91,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidValue",
     "ItemTooLarge",
+    "KeyNotReleased",
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
@@ -94,10 +104,17 @@ __all__ = [
     "PayloadNotLoaded",
     "PayloadUnavailable",
     "PortTaken",
+    "QueueRefused",
+    "QueueUnavailable",
+    "Reject",
+    "RejectionUnpublished",
     "ReservedName",
+    "RetryLater",
+    "Skip",
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
+    "TableMismatch",
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",

@@ -190,15 +190,16 @@ class Invocation:
             parked, key_parked = self._tools.parked_keys.park(table, image, parking, command.key)
         if fault is not KEY_PARKED and self._delivery.entries[command.entry].fault is None:
             fault = replace(fault, reason="")  # the bus's words, which may quote the event
-        number = self._delivery.selected[command.record].sequence_number
+        named, more = self._delivery.named(command.entry), len(command.refused) - 1
+        named += f" (and {counted(more, 'more event')} of its record)" if more else ""
         if parked.failure is not None:
-            log.error("record %s could not be parked (%s) for: %s", number, parked.failure, fault)
+            log.error("not parked: %s: %s. The park failed: %s", named, fault, parked.failure)
         elif parked.new:
             also = ", and its key with it" if key_parked else ""
             level = logging.INFO if fault is KEY_PARKED else logging.ERROR
-            log.log(level, "an event of record %s was parked%s: %s", number, also, fault)
+            log.log(level, "parked%s: %s: %s", also, named, fault)
         else:
-            log.info("record %s has been parked or settled before: %s", number, fault)
+            log.info("parked or settled before: %s: %s", named, fault)
         done = parked.failure is None
         return ParkDone(command.entry, parked=done, new=parked.new, lost=parked.lost, key_parked=key_parked)
 
@@ -232,13 +233,16 @@ class Invocation:
     def report(self, lowest: int | None) -> None:
         """Log what the invocation came to; a warning when records are left to be delivered again."""
         tally = self._machine.progress.tally()
+        accepted = self._machine.progress.at(State.ACCEPTED)
+        before = sum(self._delivery.entries[number].accepted for number in accepted)
         level = logging.DEBUG if lowest is None else logging.WARNING
         log.log(
             level,
-            "%s of %s: %d accepted, %d parked%s",
+            "%s of %s: %d accepted%s, %d parked%s",
             counted(sum(tally.values()), "event"),
             counted(len(self._delivery.selected), "record"),
             tally[State.ACCEPTED],
+            f" ({before:,} of them in an earlier invocation)" if before else "",
             tally[State.PARKED],
             "" if lowest is None else f"; delivered again from {self._delivery.selected[lowest].sequence_number} on",
         )
@@ -247,8 +251,8 @@ class Invocation:
             log.warning("%s could not be settled in time; left pending", left)
         self._report_held()
         self._report_left()
-        for accepted in (False, True):
-            self._log.faults(self._machine.progress.met(accepted=accepted), accepted=accepted)
+        self._log.not_accepted(self._machine.progress.met(accepted=False), self._delivery.named)
+        self._log.accepted_after(self._machine.progress.met(accepted=True))
         self._log.finish()
 
     def _report_held(self) -> None:
@@ -269,7 +273,8 @@ class Invocation:
     def _report_left(self) -> None:
         tools, now_ms = self._tools, self._tools.clock.monotonic_ms()
         left = Left(self._machine, self._delivery.entries, tools.settings, now_ms, self._deadlines.publish_ms)
-        for words in left.reasons(unanswered=self._unanswered, not_parked=self._not_parked):
+        reasons = left.reasons(unanswered=self._unanswered, not_parked=self._not_parked, named=self._delivery.named)
+        for words in reasons:
             log.warning("%s", words)
 
 

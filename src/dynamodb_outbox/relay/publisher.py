@@ -27,7 +27,6 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
-from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.commands import Settings
@@ -35,14 +34,15 @@ from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMismatch
 from dynamodb_outbox.keys import table_name
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.ports import lacks
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Deadlines, Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
 from dynamodb_outbox.relay.misfits import judged
-from dynamodb_outbox.words import counted
+from dynamodb_outbox.words import counted, were
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,8 @@ class Relay:
     """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
-    table          the table's name, or its ARN; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given, refused where that names
+                   another one
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -162,15 +163,20 @@ class Relay:
         self._warned = False
         self._warned_of_strangers = False
 
+    def __repr__(self) -> str:
+        table = "" if self._table is None else f"table={self._table!r}, "
+        ordering, on_poison = "key" if self._settings.ordered else "none", self._settings.on_poison
+        return f"Relay({self.sink!r}, {table}{ordering=}, {on_poison=})"
+
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.
 
         `context` is Lambda's; without one an invocation takes a minute at most. Returns
         {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
 
-        Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
-        to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
-        the records are answered as failed, stay in the stream as well, and the log has the reason.
+        Raises ImageMissing, TableMismatch, ConfigurationError or InvalidRecord when the whole invocation is at fault:
+        the set-up has to be changed, and the batch stays in the stream until then. A destination that cannot be used
+        raises nothing: the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         remaining_ms = _remaining_ms(context)
@@ -201,17 +207,39 @@ class Relay:
         invocation.report(lowest)
         return _answer(delivery.held_at if lowest is None else delivery.selected[lowest].sequence_number)
 
+    def release_key(self, key: str, *, table: str | None = None) -> bool:
+        """Let an ordering key go on that on_poison="park_key" parked; return whether it was parked.
+
+        From the next invocation on, in each instance, what follows of the key is published; what was parked of it stays
+        parked. `table` is the name or ARN of the table, needed where the relay was given none. The permission is
+        DeleteItem.
+
+        Raises KeyNotReleased when DynamoDB did not do it, or gave no answer; ConfigurationError for a key or a table
+        that is none, and for a layout in whose table no key can be parked.
+        """
+        key = text(key, lambda reason: ConfigurationError(f"Relay.release_key: key {reason}"))
+        if table is None and self._table is None:
+            raise ConfigurationError("Relay.release_key: which table? This relay was given none. Say table=...")
+        if not can_park_keys(self.layout):
+            raise ConfigurationError("Relay.release_key: by this relay's Layout there are no parked keys.")
+        where = str(self._table) if table is None else table_name(text(table, _refusal("table")))
+        released = self._parked_keys.release(where, key)
+        if released.failure is not None:
+            raise KeyNotReleased(key, where, released.failure, retryable=released.retryable)
+        return released.was_parked
+
     def _delivery_of(self, records: Sequence[Any], read_until_ms: int, publish_until_ms: int) -> Delivery:
         """Return what can be relayed of stream records, and report what cannot.
 
         Of the time until the last publish one half goes to reading records, at most, and the other to sending them.
         """
         selection = select(records, self.layout)
+        self._check_table(selection)
         _report_elsewhere(selection)
         self._warn_of_strangers(selection)
         found = judged(selection, self._states, self._table, self._clock, read_until_ms)
         if found.passed:
-            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            said = were(found.passed, "record")
             _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
         if found.held is not None and not found.records and not found.passed:
             raise found.held.error
@@ -240,6 +268,15 @@ class Relay:
             _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
         return delivery
 
+    def _check_table(self, selection: Selection) -> None:
+        """Refuse records of another table than was named: the relay would read, settle and park in the wrong one."""
+        if self._table is None:
+            return
+        streamed = {one.table for one in selection.records} | {one.table for one in selection.misfits}
+        others = sorted(table for table in streamed if table not in (None, self._table))
+        if others:
+            raise TableMismatch(self._table, others)
+
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
         table = tables.pop()
@@ -253,12 +290,13 @@ class Relay:
             _log.warning(
                 "%s of this table, which by Layout(placement='table') holds records alone, told as no record and not "
                 "published. Say how records are told by Layout(select=...): select={} is every item",
-                f"{counted(selection.strangers, 'item')} {'was' if selection.strangers == 1 else 'were'}",
+                were(selection.strangers, "item"),
             )
 
     def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
         """How long before the deadline the last publish, or the last table call, may start."""
-        table_ms = self._states.request_ms + _SLACK_MS
+        parks_keys = self._settings.on_poison == "park_key"
+        table_ms = _SLACK_MS + max(self._states.request_ms, self._parked_keys.request_ms if parks_keys else 0)
         slowest = max(self._routes.sinks, key=lambda sink: sink.request_ms)
         wanted_ms = table_ms + (slowest.request_ms if for_publish else 0)
         allowed_ms = remaining_ms // (2 if for_publish else 4)
@@ -298,7 +336,7 @@ def _report_elsewhere(selection: Selection) -> None:
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",
-            f"{counted(count, 'record')} {'was' if count == 1 else 'were'}",
+            were(count, "record"),
             written_in,
             here,
         )
@@ -334,28 +372,20 @@ def _routes(given: Any) -> Routes:
     """Return the way to the sinks of what a relay was given. Raises ConfigurationError."""
     if callable(getattr(given, "route", None)) and not isinstance(given, type):
         sinks = tuple(getattr(given, "sinks", ()))
-        if not sinks or not all(map(_is_sink, sinks)):
-            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to.")
+        wrong = next((sink for sink in sinks if lacks(sink)), None)
+        if not sinks or wrong is not None:
+            why = f": {shown(wrong)} lacks {', '.join(lacks(wrong))}" if sinks else ""
+            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to{why}.")
         routes: Routes = given
         return routes
-    if not _is_sink(given):
+    if lacking := lacks(given):
         bus = repr(given) if isinstance(given, str) else "'orders'"
         raise ConfigurationError(
-            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}. "
-            "Sinks are in dynamodb_outbox.sinks; one of your own is as dynamodb_outbox.ports.Sink says."
+            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}, which lacks "
+            f"{', '.join(lacking)}. Sinks are in dynamodb_outbox.sinks; one of your own is as "
+            "dynamodb_outbox.ports.Sink says."
         )
     return _Only((given,))
-
-
-def _is_sink(given: Any) -> bool:
-    name = getattr(given, "name", None)
-    return (
-        not isinstance(given, type)
-        and all(callable(getattr(given, method, None)) for method in ("prepare", "publish", "verify"))
-        and isinstance(getattr(given, "limits", None), SinkLimits)
-        and isinstance(name, str)
-        and name != ""
-    )
 
 
 def _check_ways(ordering: str, on_poison: str, layout: Layout) -> None:

@@ -43,6 +43,7 @@ __all__ = [
     "keys_of",
     "native",
     "partition_of",
+    "position_partition",
     "quoted",
     "record_keys",
     "reserved_prefix",
@@ -95,6 +96,11 @@ def inbox_partition(layout: Layout, consumer: str, source: str, event_id: str) -
     Without a `#` in any part but the last, two events can never share a key.
     """
     return f"{layout.inbox_prefix}{consumer}#{quoted(source)}#{event_id}"
+
+
+def position_partition(layout: Layout, consumer: str, source: str, subject: str) -> str:
+    """Return the partition key of how far a consumer is with a subject: no consumer has the empty name."""
+    return f"{layout.inbox_prefix}#{consumer}#{quoted(source)}#{subject}"
 
 
 def quoted(text: str) -> str:
@@ -173,8 +179,8 @@ def is_record(item: WireItem, layout: Layout) -> bool:
 
 def carried_id(item: WireItem, layout: Layout) -> str | None:
     """Return what follows the prefix in the key attribute that carries it; None where that does not begin with it."""
-    text = item[layout.carrier].get("S")
-    return text[len(layout.prefix) :] if isinstance(text, str) and text.startswith(layout.prefix) else None
+    text, prefix = item[layout.carrier].get("S"), layout.prefix
+    return text[len(prefix) :] if isinstance(text, str) and text.startswith(prefix) else None
 
 
 def reserved_prefix(keys: WireItem, layout: Layout) -> str | None:

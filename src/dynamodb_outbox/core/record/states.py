@@ -144,7 +144,7 @@ def mark_name(item: WireItem, name: str) -> str:
 def state_of(item: WireItem, layout: Layout) -> str:
     """Return an item's state; anything that is not one of the later states counts as pending."""
     found = value(item, layout, state_name(item))
-    return str(found["S"]) if found in FINAL_STATES else PENDING
+    return str(found["S"]) if found and found in FINAL_STATES else PENDING
 
 
 def move_of(item: WireItem, after: str, layout: Layout) -> Move:
