@@ -35,7 +35,7 @@ DEPLOYMENTS: dict[str, Deployment] = {
         layout=Layout(
             pk="order_id", sk=None, own_partition=True, settle="none", columns={"id": "event_id", "at": "made_at"}
         ),
-        sweep_minutes=1, lag_minutes=60, memory_mb=1024, timeout_s=60, runtime="python3.12", architecture="x86_64",
+        sweep_minutes=7, lag_minutes=60, memory_mb=1024, timeout_s=60, runtime="python3.12", architecture="x86_64",
     ),
     "routes": Deployment(
         table="outbox", notify=EMAIL,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.infra_arguments import ARGUMENTS
-from dynamodb_outbox.environment.settings import settings_of
+from dynamodb_outbox.cli.layouts import layout_of
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
@@ -18,12 +18,9 @@ from dynamodb_outbox.infra.text import json_text, yaml_text
 if TYPE_CHECKING:
     import argparse
 
-    from dynamodb_outbox.layout import Layout
-
 __all__ = ["deployment_of", "run"]
 
 _OTHERWISE = ("sink", "route", "layout", "settle", "env")
-_ANY_SINK = "arn:aws:sqs:us-east-1:000000000000:any"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,12 +43,9 @@ def deployment_of(options: argparse.Namespace) -> Deployment:
     if (options.sink is None) is (options.route is None):
         raise ConfigurationError("one of --sink and --route is needed.")
     sink = options.sink if options.route is None else dict(options.route)
-    return Deployment(**given, sink=sink, layout=_layout(options), environment=dict(options.env or ()))
-
-
-def _layout(options: argparse.Namespace) -> Layout:
-    told = {"OUTBOX_LAYOUT": options.layout or "", "OUTBOX_SETTLE": options.settle or ""}
-    return settings_of({"OUTBOX_SINK": _ANY_SINK, **told}).layout
+    return Deployment(
+        **given, sink=sink, layout=layout_of(options.layout, options.settle), environment=dict(options.env or ())
+    )
 
 
 def _rendered(deployment: Deployment, options: argparse.Namespace) -> str:

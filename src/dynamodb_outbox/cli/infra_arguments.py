@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "sink-kms-key": {"metavar": "ARN", "help": "the KMS key of the topic or queue, where it has one"},
     "memory-mb": {"type": int, "help": "of the functions (default: 512)"},
     "timeout-s": {"type": int, "help": "of the relay (default: 30)"},
-    "sweep-minutes": {"type": int, "help": "how often the sweeper runs (default: 5)"},
+    "sweep-minutes": {"type": int, "help": "how often the sweeper runs (default: 1)"},
     "lag-minutes": {"type": int, "help": "how late events may be before an alarm tells (default: 5)"},
     "log-days": {"type": int, "help": "for how long logs are kept (default: 30)"},
     "runtime": {"help": "of the functions (default: python3.13)"},
@@ -69,7 +69,7 @@ def add_to(commands: Any) -> None:
         description=_SAYS,
         epilog=_EPILOG,
     )
-    parser.set_defaults(draws=False)
+    parser.set_defaults(draws=False, when_ended="ended early")
     parser.add_argument("rendering", choices=RENDERINGS, help="the language")
     for name, settings in ARGUMENTS.items():
         if "action" not in settings and "metavar" not in settings:

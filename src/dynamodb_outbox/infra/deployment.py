@@ -97,7 +97,7 @@ class Deployment:
     sink_kms_key: str | None = None
     memory_mb: int = 512
     timeout_s: int = 30
-    sweep_minutes: int = 5
+    sweep_minutes: int = 1
     lag_minutes: int = 5
     log_days: int = 30
     runtime: str = "python3.13"
