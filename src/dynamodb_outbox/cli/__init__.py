@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox._version import __version__
 from dynamodb_outbox.cli import (
     consume_arguments,
+    cost_arguments,
     demo_arguments,
     guarantees_arguments,
     infra_arguments,
@@ -92,7 +93,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for each in (demo_arguments, consume_arguments, guarantees_arguments, infra_arguments, package_arguments):
+    for each in (
+        demo_arguments,
+        consume_arguments,
+        guarantees_arguments,
+        infra_arguments,
+        package_arguments,
+        cost_arguments,
+    ):
         each.add_to(commands)
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.layouts import layout_of
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _kind(sink: str) -> str:
+def _kind(sink: str) -> Any:
     """Return the kind of a destination that is named by an ARN; else what was given."""
     if ":" not in sink:
         return sink
