@@ -21,6 +21,7 @@ from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, lines_of, r
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 from dynamodb_outbox.local.provision import create_bus, create_table
+from dynamodb_outbox.recover import Sweeper
 from dynamodb_outbox.sinks import EventBridge, Sns, Sqs
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Counted:
         client.meta.events.register("before-parameter-build", self._note)
         return client
 
-    def _note(self, params: Any, model: Any, **_: Any) -> None:
+    def _note(self, params: Any, model: Any, context: Any, **_: Any) -> None:
+        if not context:  # nothing is sent: how a client is looked at before it is taken
+            return
         self.requests[model.name] += 1
         for name in ("TransactItems", "Statements", *set(ENTRIES.values())):
             self.parts[name] += len(params.get(name, ()))
@@ -132,6 +135,16 @@ def test_a_sweep_that_finds_nothing_reads_half_a_unit_of_each_partition() -> Non
     load = Load(events=0, sweep_minutes=5, index_shards=4)
     assert quantities(load)["read"] == 30 * 24 * 12 * 4 / 2
     assert {line.part for line in lines_of(load) if line.quantity} == {"sweeper", "watching"}
+
+
+def test_a_sweep_that_finds_nothing_asks_once_for_each_partition(engine: Account) -> None:
+    """Counted at the client of a sweeper: the queries that the model prices, and no other request."""
+    counted, layout = Counted(), Layout(index_shards=3)
+    create_table(engine.client("dynamodb"), "shop", layout=layout)
+    client = counted.watch(engine.client("dynamodb"))
+    sink = EventBridge("orders", client=counted.watch(engine.client("events")))
+    Sweeper(sink, table="shop", layout=layout, client=client).sweep()
+    assert counted.requests == {"Query": layout.index_shards}
 
 
 def test_what_watches_is_what_is_deployed() -> None:

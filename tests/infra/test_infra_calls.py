@@ -1,9 +1,10 @@
-"""What a function may do is what it does: the calls that the relay makes, recorded, beside the policy of its role.
+"""What a function may do is what it does: the calls of relay and sweeper, recorded, beside the policies of their roles.
 
-Each deployment's relay runs on the engine, from the very variables that the deployment sets, through all that makes it
-call something: a record to publish and settle, poison that is in the table and poison that is not, a record of another
-layout, a destination that is missing. What Lambda itself does in the role's name cannot be recorded: those statements
-are told by name, each with the page that asks for it.
+Each deployment's functions run on the engine, from the very variables that the deployment sets, through all that makes
+them call something: records to publish and settle, poison that is in the table and poison that is not, a record of
+another layout, a key with so many published records that it is read item by item, a destination that is missing. What
+Lambda itself does in the role's name cannot be recorded: those statements are told by name, each with the page that
+asks for it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from deployments import DEPLOYMENTS, TELL
 from read_back import canonical
 
-from dynamodb_outbox.aws_lambda import relay_from
+from dynamodb_outbox.aws_lambda import relay_from, sweeper_from
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.plan import resources_of
@@ -27,7 +28,7 @@ from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from conftest import Account
 
@@ -48,19 +49,25 @@ POISON = {"type": {"S": "order.placed"}, "payload": {"S": "no JSON"}, "ts": {"N"
 GOOD = POISON | {"payload": {"S": "{}"}}
 
 CASES = {
-    "a bus": Deployment(table="shop", sink="bus:orders", notify=TELL),
-    "a topic, deleted": Deployment(table="shop", sink="topic:orders", notify=TELL, layout=Layout(settle="delete")),
+    "a bus": Deployment(table="shop", sink="bus:orders", notify=TELL, layout=Layout(index_shards=2)),
+    "a topic, deleted": Deployment(
+        table="shop", sink="topic:orders", notify=TELL, layout=Layout(index_shards=2, settle="delete")
+    ),
     "a queue, nothing parked": Deployment(
-        table="shop", sink="queue:orders", notify=TELL, layout=Layout(settle="none"), on_poison="block"
+        table="shop", sink="queue:orders", notify=TELL, layout=Layout(index_shards=2, settle="none"), on_poison="block"
     ),
     "a FIFO queue, keys parked": Deployment(
-        table="shop", sink="queue:orders.fifo", notify=TELL, layout=Layout(settle="mark"), on_poison="park_key"
+        table="shop",
+        sink="queue:orders.fifo",
+        notify=TELL,
+        layout=Layout(index_shards=2, settle="mark"),
+        on_poison="park_key",
     ),
     "the default bus, no sort key": replace(DEPLOYMENTS["own keys"], kms_key=None, on_poison="park"),
     "routes, a table of records": Deployment(
         table="outbox",
         notify=TELL,
-        layout=Layout(placement="table"),
+        layout=Layout(index_shards=2, placement="table"),
         sink={"order.*": "bus:orders", "a": "queue:a", "b": "topic:b"},
     ),
 }
@@ -72,6 +79,7 @@ class Calls:
     def __init__(self, account: str) -> None:
         self.made: set[tuple[str, str]] = set()
         self.are_noted = False
+        self.sees_empty_pages = False
         self._account = account
 
     def note(self, service: str, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -140,6 +148,8 @@ def calls(engine: Account, monkeypatch: pytest.MonkeyPatch) -> Calls:
     def noted(self: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
         if calls.are_noted:
             calls.note(self.meta.service_model.service_name, operation, parameters)
+            if calls.sees_empty_pages and operation == "Query" and "IndexName" not in parameters:
+                return {"Items": [], "LastEvaluatedKey": {"pk": {"S": "on"}, "sk": {"S": "and on"}}}
         return plain(self, operation, parameters)
 
     monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", noted)
@@ -187,7 +197,7 @@ def row(deployment: Deployment, number: int, content: Mapping[str, Any], prefix:
     return {**content, **keys}
 
 
-def ours(deployment: Deployment, number: int, settle: str) -> dict[str, Any]:
+def ours(deployment: Deployment, number: int, settle: str, type_: str | None = None) -> dict[str, Any]:
     """Return a record as an `Outbox` writes it, whose layout has this settle."""
     layout = deployment.layout
     told = {
@@ -202,7 +212,7 @@ def ours(deployment: Deployment, number: int, settle: str) -> dict[str, Any]:
         "ob_settle": {"S": settle},
     }
     mark = schema.columns_mark(layout)
-    content = schema.renamed({**GOOD, "type": {"S": _type(deployment)}, **told}, layout)
+    content = schema.renamed({**GOOD, "type": {"S": type_ or _type(deployment)}, **told}, layout)
     return row(deployment, number, content if mark is None else {**content, schema.COLUMNS: mark})
 
 
@@ -256,11 +266,14 @@ def variables_of(deployment: Deployment, account: str) -> dict[str, str]:
 
 
 class Context:
-    """Lambda's context."""
+    """Lambda's context; without a time of its own, with enough for one round and no second one."""
+
+    def __init__(self, left_ms: int = 8_000) -> None:
+        self._left_ms = left_ms
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return what is enough for one round, and no second one."""
-        return 8_000
+        """Return what is left."""
+        return self._left_ms
 
 
 def publish_and_park(deployment: Deployment, engine: Account, calls: Calls) -> None:
@@ -295,7 +308,20 @@ def test_the_relay_may_do_what_it_does_and_no_more(case: str, engine: Account, c
     provide(deployment, engine)
     publish_and_park(deployment, engine, calls)
     find_no_bus(deployment, engine, calls)
-    statements = role_of(deployment, "relay", engine.account)
+    compare(calls, role_of(deployment, "relay", engine.account))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sweeper_may_do_what_it_does_and_no_more(case: str, engine: Account, calls: Calls) -> None:
+    """The same of the other function."""
+    deployment = CASES[case]
+    provide(deployment, engine)
+    sweep(deployment, engine, calls)
+    compare(calls, role_of(deployment, "sweeper", engine.account))
+
+
+def compare(calls: Calls, statements: Sequence[Mapping[str, Any]]) -> None:
+    """Hold the calls to the statements, and the statements to the calls."""
     refused = [call for call in calls.made if not any(allows(each, *call) for each in statements)]
     assert refused == []
     unused = [
@@ -307,6 +333,38 @@ def test_the_relay_may_do_what_it_does_and_no_more(case: str, engine: Account, c
         if not any(made == action and fnmatchcase(on, arn) for made, on in calls.made)
     ]
     assert unused == []
+
+
+def sweep(deployment: Deployment, engine: Account, calls: Calls) -> None:
+    """Have sweepers publish, settle and park; read a key item by item; and find that the buses are gone."""
+    client = engine.client("dynamodb")
+    types = ["order.placed"] if "*" in deployment.routes else [each.rstrip("*") for each in deployment.routes]
+
+    def run(number: int, *, poison: bool = False) -> None:
+        for place, type_ in enumerate(types):
+            ways = dict.fromkeys((deployment.layout.settle, "mark"))
+            for step, way in enumerate(each for each in ways if each != "none"):
+                record = ours(deployment, 100 * number + 10 * place + step, way, type_)
+                content = {**record, deployment.layout.column("payload"): {"S": "no JSON"}} if poison else record
+                client.put_item(TableName=deployment.table, Item=content)
+        calls.are_noted = True
+        try:
+            sweeper.lambda_handler({}, Context(30_000))
+        finally:
+            calls.are_noted = False
+
+    sweeper = sweeper_from(variables_of(deployment, engine.account))
+    run(1)
+    run(2, poison=True)
+    calls.sees_empty_pages = True
+    run(3)
+    calls.sees_empty_pages = False
+    sweeper = sweeper_from(variables_of(deployment, engine.account))  # which asks for the destinations again
+    for each in deployment.destinations:
+        name = each.sample.rpartition("/")[2]
+        if each.kind == "bus" and name != "default":
+            engine.client("events").delete_event_bus(Name=name)
+    run(4)
 
 
 def allows(statement: Mapping[str, Any], action: str, arn: str) -> bool:

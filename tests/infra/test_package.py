@@ -30,7 +30,9 @@ import dynamodb_outbox.aws_lambda as ready
 from dynamodb_outbox import Inbox, Outbox
 assert "outbox.zip" in ready.__file__, ready.__file__
 assert callable(ready.relay_handler)
-ready.relay_from({{"OUTBOX_SINK": "arn:aws:sqs:eu-west-1:123456789012:orders"}})
+variables = {{"OUTBOX_SINK": "arn:aws:sqs:eu-west-1:123456789012:orders", "OUTBOX_TABLE": "shop"}}
+ready.relay_from(variables)
+ready.sweeper_from(variables)
 packages = {{name.partition(".")[0] for name in set(sys.modules) - before}} - set(sys.stdlib_module_names)
 print(sorted(name for name in packages if not name.startswith("__")))
 """

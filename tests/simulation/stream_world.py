@@ -101,16 +101,18 @@ class Recorder:
     """(shard, number, `partition/sort key:kind`), in the order in which they were handed over."""
     under_way: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
-    def invoke(self, batch: Sequence[StreamRecord], *, shard: str, lane: int) -> Answer:
-        """Note a batch."""
+    def invoke(
+        self, batch: Sequence[StreamRecord], answered: Callable[[Answer], object], *, shard: str, lane: int
+    ) -> None:
+        """Note a batch, and answer later."""
         records = [record.body for record in batch]
         self.batches.append((shard, lane, tuple(record["dynamodb"]["SequenceNumber"] for record in records)))
         for record in records:
             keys = record["dynamodb"]["Keys"]
             name = f"{keys['pk']['S']}/{keys['sk']['S']}:{record['eventName']}"
             self.delivered.append((shard, record["dynamodb"]["SequenceNumber"], name))
-        self.world.kernel.sleep(self.took_ms)
-        return self.answer(records)
+        kernel = self.world.kernel
+        kernel.call_at(kernel.now_ms + self.took_ms, lambda: answered(self.answer(records)))
 
     @property
     def names(self) -> list[str]:

@@ -29,13 +29,14 @@ from dynamodb_outbox.testing.simulation.facts import (
 )
 from dynamodb_outbox.testing.simulation.faults import PARTS, PlannedFault
 from dynamodb_outbox.testing.simulation.functions import Function
+from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import START_MS
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
 from dynamodb_outbox.testing.simulation.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.core.eventsource.answers import Answer
     from dynamodb_outbox.core.values import WireItem
@@ -61,9 +62,16 @@ def function(world: Ground, handler: Callable[[Any, Any], Any], **options: Any) 
     return Function(world.network, "orders", lambda _: handler, **options)
 
 
+def ask(world: Ground, made: Function, records: Sequence[StreamRecord], *, shard: str = "s", lane: int = 0) -> Answer:
+    """Invoke a function on a strand, and wait there for its answer."""
+    answers: Mailbox[Answer] = Mailbox(world.kernel)
+    made.invoke(records, answers.put, shard=shard, lane=lane)
+    return answers.take()
+
+
 def invoke(world: Ground, made: Function, *records: StreamRecord) -> Answer:
     """Invoke a function once."""
-    (answer,) = world.run(lambda: made.invoke(records or [record(1)], shard="s", lane=2))
+    (answer,) = world.run(lambda: ask(world, made, records or [record(1)], lane=2))
     assert not isinstance(answer, Exception), answer
     return answer
 
@@ -222,7 +230,7 @@ def test_an_invocation_goes_on_when_whoever_asked_for_it_is_dead() -> None:
     with ground() as world:
         made = function(world, lambda *_: world.kernel.sleep(500))
         asking = world.process("source")
-        asking.spawn("body", lambda: made.invoke([record(1)], shard="s"))
+        asking.spawn("body", lambda: ask(world, made, [record(1)]))
         world.kernel.call_at(400, asking.kill)
         world.kernel.run(5_000)
         assert len(world.noted(Answered)) == 1
@@ -237,7 +245,7 @@ def test_invocations_side_by_side_have_instances_of_their_own() -> None:
 
         def together() -> None:
             for _ in range(3):
-                world.kernel.spawn("side by side", lambda: made.invoke([record(1)], shard="s"))
+                world.kernel.spawn("side by side", lambda: ask(world, made, [record(1)]))
 
         for _ in range(2):
             together()
@@ -326,7 +334,7 @@ def relay_a_batch(fault: PlannedFault, seed: int = 1) -> list[Fact]:
 
         def deliver(shard: str, batch: list[StreamRecord]) -> bool:
             for _ in range(20):
-                answer = made.invoke(batch, shard=shard)
+                answer = ask(world, made, batch, shard=shard)
                 verdict = judge(answer, [one.sequence_number for one in batch], report_failures=True)
                 if verdict.outcome is Outcome.SUCCEEDED:
                     return True

@@ -11,8 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hand_written import HandWritten, made
 from simulation_ledger import accepted, committed, good_run, invoked, record, written
-from wrong_relays import EventIdAsIdentifier, HandWritten, gate_removed, made
+from wrong_answers import EventIdAsIdentifier
+from wrong_relays import gate_removed
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation import INVARIANTS, Report, SimulationFailed, relay_handler, simulate
@@ -29,7 +31,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Trimmed,
     Written,
 )
-from dynamodb_outbox.testing.simulation.history import Terms
+from dynamodb_outbox.testing.simulation.history import Terms, history
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def after(
     """Return what came of a fault that strikes at a place of a ledger."""
     fault = Faulted(facts[at - 1].at_ms, kind, where, invocation, process=process, shard=shard)
     struck = [*facts[:at], fault, *facts[at:]]
-    ((_, how),) = recoveries(struck, Terms())
+    ((_, how),) = recoveries(history(struck, Terms()))
     return how
 
 

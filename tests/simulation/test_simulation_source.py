@@ -14,7 +14,7 @@ from dynamodb_outbox.testing.simulation import facts, stream
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dynamodb_outbox.core.eventsource.commands import Command
     from dynamodb_outbox.core.eventsource.records import StreamRecord
@@ -95,13 +95,16 @@ def test_lanes_run_side_by_side_each_item_in_one() -> None:
         class Overlapping(Recorder):
             busy = 0
 
-            def invoke(self, batch: Sequence[StreamRecord], *, shard: str, lane: int) -> Answer:
+            def invoke(
+                self, batch: Sequence[StreamRecord], answered: Callable[[Answer], object], *, shard: str, lane: int
+            ) -> None:
+                def over(answer: Answer) -> None:
+                    self.busy -= 1
+                    answered(answer)
+
                 self.busy += 1
                 under_way.append(self.busy)
-                try:
-                    return super().invoke(batch, shard=shard, lane=lane)
-                finally:
-                    self.busy -= 1
+                super().invoke(batch, over, shard=shard, lane=lane)
 
         function = Overlapping(here, took_ms=700)
         here.source(function, parallelization_factor=4, batch_size=2)

@@ -13,7 +13,7 @@ from dynamodb_outbox.testing.simulation import facts
 from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.faults import PARTS, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms, history
-from dynamodb_outbox.testing.simulation.invariants import (
+from dynamodb_outbox.testing.simulation.invariants.commits import (
     commands_commit_once,
     committed_as_intended,
     writers_know_the_truth,

@@ -1,6 +1,6 @@
 """More relays with one thing wrong each: in what they read of an answer, put into an entry, park, and settle.
 
-As those of `wrong_relays`, made of the same one with nothing wrong.
+As those of `wrong_answers` and `wrong_publications`, made of the same one with nothing wrong.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wrong_relays import HandWritten, NotDone, made
+from hand_written import HandWritten, NotDone, made
 
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Prepared, RequestFailed
 from dynamodb_outbox.sdk.errors import TRANSPORT

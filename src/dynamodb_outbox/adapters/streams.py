@@ -44,6 +44,9 @@ __all__ = [
 
 _SEEKS = 3
 
+_AS_IT_IS = frozenset(("S", "N", "BOOL", "NULL", "SS", "NS"))
+"""Kinds of attribute values that are JSON as boto3 reads them."""
+
 
 class StreamsClient(Protocol):
     """What is used of boto3's `dynamodbstreams` client."""
@@ -274,7 +277,7 @@ def lambda_form(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
 
 def json_item(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item, or a key, as boto3 reads it, in the JSON form of Lambda's events: binary is base64 text."""
-    return {name: _json_value(value) for name, value in item.items()}
+    return {name: value if value.keys() <= _AS_IT_IS else _json_value(value) for name, value in item.items()}
 
 
 def _epoch_seconds(moment: datetime) -> int | float:

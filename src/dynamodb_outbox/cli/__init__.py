@@ -26,6 +26,7 @@ from dynamodb_outbox.cli import (
     demo_arguments,
     guarantees_arguments,
     infra_arguments,
+    outbox_arguments,
     package_arguments,
 )
 from dynamodb_outbox.errors import OutboxError
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OutboxError, OSError) as error:
         return _complain(options, str(error), _FAILED)
     except _Signalled as ended:
-        return _complain(options, "ended early; nothing of it is left", _SIGNALLED + ended.number)
+        return _complain(options, options.when_ended, _SIGNALLED + ended.number)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -93,15 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for each in (
-        demo_arguments,
-        consume_arguments,
-        guarantees_arguments,
-        infra_arguments,
-        package_arguments,
-        cost_arguments,
-    ):
-        each.add_to(commands)
+    demo_arguments.add_to(commands)
+    outbox_arguments.add_sweep_to(commands)
+    outbox_arguments.add_status_to(commands)
+    consume_arguments.add_to(commands)
+    infra_arguments.add_to(commands)
+    package_arguments.add_to(commands)
+    guarantees_arguments.add_to(commands)
+    cost_arguments.add_to(commands)
     return parser
 
 

@@ -46,7 +46,6 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(draws=True)
     add = parser.add_argument
     add("--orders", type=_whole, metavar="N", help="how many orders are submitted, 20 to 10,000 (default: 300)")
     add("--seed", type=_seed, metavar="S", help="plans the orders and the faults (default: a new one, printed)")
@@ -58,6 +57,7 @@ def add_to(commands: Any) -> None:
     add("--port", type=_port, metavar="P", help="port of the engine (default: a free one)")
     add("--relay", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own relay: does it keep the promises?")
     add("--consumer", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own consumer, likewise")
+    parser.set_defaults(draws=True, when_ended="ended early; nothing of it is left")
 
 
 def check_recount(options: argparse.Namespace) -> None:

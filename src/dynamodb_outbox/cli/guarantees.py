@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.cli.demo_arguments import Unusable
-from dynamodb_outbox.cli.layouts import layout_of
+from dynamodb_outbox.environment.settings import layout_from
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.destinations import destination
 from dynamodb_outbox.promises import PROMISES, guarantees
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Print what holds; raises Unusable for arguments that do not fit."""
     try:
         found = guarantees(
-            layout_of(options.layout, options.settle),
+            layout_from({"OUTBOX_LAYOUT": options.layout or "", "OUTBOX_SETTLE": options.settle or ""}),
             ordering=options.ordering,
             on_poison=options.on_poison,
             parallelization=options.parallelization,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.infra_arguments import ARGUMENTS
-from dynamodb_outbox.cli.layouts import layout_of
+from dynamodb_outbox.environment.settings import layout_from
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
@@ -44,7 +44,10 @@ def deployment_of(options: argparse.Namespace) -> Deployment:
         raise ConfigurationError("one of --sink and --route is needed.")
     sink = options.sink if options.route is None else dict(options.route)
     return Deployment(
-        **given, sink=sink, layout=layout_of(options.layout, options.settle), environment=dict(options.env or ())
+        **given,
+        sink=sink,
+        layout=layout_from({"OUTBOX_LAYOUT": options.layout or "", "OUTBOX_SETTLE": options.settle or ""}),
+        environment=dict(options.env or ()),
     )
 
 

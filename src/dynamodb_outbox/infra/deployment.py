@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynamodb_outbox.arguments import flag, mapping, shown, text, whole
 from dynamodb_outbox.core.limits import INVOCATION_RECORDS, PARALLELIZATION
 from dynamodb_outbox.environment.settings import layout_text, settings_of
+from dynamodb_outbox.environment.variables import RELAY, SWEEP
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.destinations import Destination, destination
 from dynamodb_outbox.infra.references import TABLE_NAME, Local, Value, joined
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks.arns import arn_of
 
@@ -225,10 +227,11 @@ class Deployment:
                 "same time then. Keep it at 1, or give up their order: ordering='none'."
             )
         samples = {pattern: each.sample for pattern, each in self.routes.items()}
-        settings = settings_of(
-            {name: _plain(value) for name, value in self._variables(dict(samples), self.table).items()}
-        )
-        Relay(settings.sink, layout=settings.layout, **settings.relay)
+        plain = {name: _plain(value) for name, value in self._variables(dict(samples), self.table).items()}
+        settings = settings_of(plain, RELAY)
+        Relay(settings.sink, layout=settings.layout, **settings.arguments)
+        settings = settings_of(plain, SWEEP)
+        Sweeper(settings.sink, layout=settings.layout, **settings.arguments)
 
 
 def _read(given: Any) -> Destination:

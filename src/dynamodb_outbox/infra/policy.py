@@ -6,7 +6,7 @@ Every statement names single actions and single resources. Which calls a functio
     GetItem                       what is under a record's keys by now: before it is parked, and for other layouts
     PutItem, UpdateItem           parking; nothing is parked with on_poison="block". The sweeper writes its leases too
     BatchGetItem                  markers of parked keys; the sweeper also reads records by it, one by one
-    Query                         the sweeper: the index, and the partition of a key
+    Query                         the sweeper: the index, and where there is a sort key the partition of a key
     the sink's two or three       publishing, and asking whether the destination is there
 
 Of an event bus the default bus is part: when a bus is not found the sink asks for that one, to learn whose account it
@@ -57,7 +57,9 @@ def relay_statements(deployment: Deployment, log_group: str, on_failure: Value) 
 
 def sweeper_statements(deployment: Deployment, log_group: str) -> tuple[Statement, ...]:
     """Return what the sweeper's role may do."""
-    actions = [*_settling(deployment), "GetItem", "BatchGetItem", "PutItem", "Query"]
+    actions = [*_settling(deployment), "GetItem", "BatchGetItem", "PutItem"]
+    if deployment.layout.sk is not None:
+        actions.append("Query")
     if deployment.on_poison != "block":
         actions.append("UpdateItem")
     index = joined(TABLE_ARN, f"/index/{deployment.layout.index}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from functools import cached_property
 from typing import Any
 
 import boto3
@@ -42,12 +43,12 @@ class OwnClient:
         self._region = region
         self._making = threading.Lock()
 
-    @property
+    @cached_property
     def attempts(self) -> int:
         """How often the client sends one request at most."""
         return attempts_of(self._config, self._service)
 
-    @property
+    @cached_property
     def call_ms(self) -> int:
         """The longest that one call may take, in milliseconds."""
         return call_ms(self._config, self._service)

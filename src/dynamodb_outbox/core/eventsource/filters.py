@@ -102,7 +102,11 @@ def _fields(pattern: Any, path: str, depth: int = 0) -> _Matcher:
     if not isinstance(pattern, dict):
         raise InvalidFilter(path, f"an object is wanted here, not {json.dumps(pattern)}")
     matchers = [_field(name, inner, f"{path}.{name}", depth) for name, inner in pattern.items()]
-    return lambda value: _any_element(value, lambda one: all(matcher(one) for matcher in matchers))
+
+    def fits(one: Any) -> bool:
+        return all(matcher(one) for matcher in matchers)
+
+    return lambda value: _any_element(value, fits)
 
 
 def _field(name: str, inner: Any, path: str, depth: int) -> _Matcher:
@@ -112,7 +116,7 @@ def _field(name: str, inner: Any, path: str, depth: int) -> _Matcher:
         choices = [_fields(choice, f"{path}[{place}]", depth + 1) for place, choice in enumerate(inner)]
         return lambda value: any(choice(value) for choice in choices)
     matcher = _fields(inner, path, depth + 1) if isinstance(inner, dict) else _leaf(inner, path)
-    return lambda value: matcher(value.get(name, _ABSENT) if isinstance(value, Mapping) else _ABSENT)
+    return lambda value: matcher(value.get(name, _ABSENT) if isinstance(value, (dict, Mapping)) else _ABSENT)
 
 
 def _any_element(value: Any, matches: _Rule) -> bool:
@@ -124,7 +128,7 @@ def _leaf(rules: Any, path: str) -> _Matcher:
     if not isinstance(rules, list) or not rules:
         raise InvalidFilter(path, f"a value is a list of one or more rules, not {json.dumps(rules)}")
     compiled = [_rule(rule, path) for rule in rules]
-    return lambda value: any(rule(value) for rule in compiled)
+    return compiled[0] if len(compiled) == 1 else lambda value: any(rule(value) for rule in compiled)
 
 
 def _rule(rule: Any, path: str) -> _Rule:

@@ -71,25 +71,31 @@ class Lane:
     @property
     def first_undone(self) -> StreamRecord | None:
         """The first record that is not done; None when all are."""
-        batches = [one for one in (self._in_flight, *self._to_try) if one is not None]
-        heads = [batch.records[0] for batch in batches] + ([self._pending[0]] if self._pending else [])
-        return min(heads, key=lambda record: record.number, default=None)
+        heads = [batch.records[0] for batch in self._to_try]
+        if self._in_flight is not None:
+            heads.append(self._in_flight.records[0])
+        if self._pending:
+            heads.append(self._pending[0])
+        return min(heads, key=_number) if len(heads) > 1 else heads[0] if heads else None
 
     @property
     def tried(self) -> tuple[Tried, ...]:
         """The batches that were tried and are not done, in order. An invocation without an answer does not count."""
-        batches = [(one, 0) for one in reversed(self._to_try)]
-        if self._in_flight is not None:
-            batches.insert(0, (self._in_flight, 1))
-        return tuple(
+        here = [] if self._in_flight is None else self._tried_of(self._in_flight, running=1)
+        for batch in reversed(self._to_try):
+            here += self._tried_of(batch, running=0)
+        return (*here, *self._tried)
+
+    def _tried_of(self, batch: Batch, *, running: int) -> list[Tried]:
+        if batch.invocations <= running:
+            return []
+        return [
             Tried(
                 *(batch.records[0].sequence_number, batch.records[-1].sequence_number),
                 *(batch.invocations - running, batch.retries),
                 *(self._number, self._config.parallelization_factor),
             )
-            for batch, running in batches
-            if batch.invocations > running
-        ) + tuple(self._tried)
+        ]
 
     def take_done(self) -> list[StreamRecord]:
         """Return the records that are done since this was last asked."""
@@ -111,7 +117,7 @@ class Lane:
         self._in_flight = None
         if not isinstance(answer, Throttled):
             error = UNHANDLED if isinstance(answer, FunctionFailed) else None
-            batch = replace(batch, response=Response(error))
+            batch = Batch(batch.records, batch.invocations, batch.retries, Response(error))
         numbers = [record.sequence_number for record in batch.records]
         verdict = judge(answer, numbers, report_failures=self._config.report_batch_item_failures)
         after = aftermath(batch, verdict, bisect=self._config.bisect_on_error)
@@ -119,7 +125,7 @@ class Lane:
         if after.done:
             self._failures = 0
             self._done += after.done
-            self._finished = replace(batch, records=after.done)
+            self._finished = Batch(after.done, batch.invocations, batch.retries, batch.response)
         if verdict.outcome is not Outcome.SUCCEEDED:
             self._failures += 1
             self._not_before = now_ms + retry_pause_ms(self._config, self._failures, jitter)
@@ -151,8 +157,9 @@ class Lane:
             fresh, expired = self._without_expired(batch, now_ms)
             commands += expired
             if fresh is not None:
-                self._in_flight = replace(fresh, invocations=fresh.invocations + 1)
-                return [*commands, Invoke(fresh.records, fresh.invocations + 1, self._number)]
+                attempt = fresh.invocations + 1
+                self._in_flight = Batch(fresh.records, attempt, fresh.retries, fresh.response)
+                return [*commands, Invoke(fresh.records, attempt, self._number)]
         if self._pending:
             self.waits_until = self._gathering_since + self._config.batching_window_ms
         return commands
@@ -227,3 +234,7 @@ class Lane:
             return batch, []
         discard = self._discard(Condition.AGE_EXCEEDED, batch, batch.records[:fresh])
         return (None if fresh is None else replace(batch, records=batch.records[fresh:])), [discard]
+
+
+def _number(record: StreamRecord) -> int:
+    return record.number

@@ -51,9 +51,13 @@ class ShardMachine:
     @property
     def wants_records(self) -> bool:
         """Whether to read on: False while there is enough for the next batches."""
-        waiting = [lane.pending for lane in self._lanes]
-        records, size = sum(count for count, _ in waiting), sum(size for _, size in waiting)
-        return records < 2 * self._config.batch_size * len(waiting) and size < PAYLOAD_BYTES * len(waiting)
+        records = size = 0
+        for lane in self._lanes:
+            waiting, its_size = lane.pending
+            records += waiting
+            size += its_size
+        lanes = len(self._lanes)
+        return records < 2 * self._config.batch_size * lanes and size < PAYLOAD_BYTES * lanes
 
     @property
     def drained(self) -> bool:
@@ -63,7 +67,7 @@ class ShardMachine:
     @property
     def tried(self) -> tuple[Tried, ...]:
         """The batches that were tried and are not done, with what was used up for them."""
-        return tuple(one for lane in self._lanes for one in lane.tried)
+        return tuple([one for lane in self._lanes for one in lane.tried])
 
     def read(self, records: Iterable[StreamRecord], now_ms: int) -> list[Command]:
         """Take records in stream order. Those at or before a number that was read already are passed over."""

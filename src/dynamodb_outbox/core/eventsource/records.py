@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dynamodb_outbox.errors import InvalidRecord
@@ -29,14 +30,24 @@ class StreamRecord:
     """One record of a shard.
 
     `body` is the record in the JSON form that Lambda hands to a function; `number` its sequence number, for comparing;
-    `arrived_ms` when it was written (epoch milliseconds; AWS rounds to seconds); `size` the bytes of the body as JSON.
+    `arrived_ms` when it was written (epoch milliseconds; AWS rounds to seconds).
     """
 
     sequence_number: str
     number: int
     arrived_ms: int
-    size: int
     body: Mapping[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """The body as JSON; made when it is first asked for, as filters let many records not get so far."""
+        return _TEXT.encode(self.body)
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of the body as JSON."""
+        text = self.text
+        return len(text if text.isascii() else text.encode(errors="surrogatepass"))
 
 
 def is_sequence_number(value: Any) -> TypeGuard[str]:
@@ -59,5 +70,4 @@ def stream_record(body: Mapping[str, Any]) -> StreamRecord:
     created = change.get("ApproximateCreationDateTime")
     if isinstance(created, bool) or not isinstance(created, (int, float)) or not 0 <= created < _END_S:
         raise InvalidRecord(where, f"its ApproximateCreationDateTime is {created!r}, not a number of epoch seconds")
-    size = len(_TEXT.encode(body).encode(errors="surrogatepass"))
-    return StreamRecord(text, int(text), int(created * 1000), size, body)
+    return StreamRecord(text, int(text), int(created * 1000), body)

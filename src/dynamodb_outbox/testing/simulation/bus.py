@@ -52,8 +52,8 @@ ENTRY_FAULTS = {
 }
 """Codes of one entry that are no fault of its content, by kinds of faults; the last one nobody has ever seen."""
 _REFUSALS = sorted(CONTENT)
-_LONG = re.compile(r"[0-9]{19}")
-"""An integer that 64 bits do not hold has at least so many digits."""
+_LONG = re.compile(r"[:,\[]\s*-?[0-9]{19}")
+"""How an integer begins that 64 bits do not hold; so may a part of a text."""
 _HALF = 0.5
 _NAMES = frozenset(("Detail", "DetailType", "EventBusName", "Resources", "Source", "Time", "TraceHeader"))
 
@@ -118,7 +118,8 @@ class Bus:
         return {"FailedEntryCount": refused, "Entries": results}
 
     def _take(self, kind: str, invocation: int) -> bool:
-        return self._network.faults.take(kind, self.destination, invocation=invocation) is not None
+        faults = self._network.faults
+        return kind in faults.left and faults.take(kind, self.destination, invocation=invocation) is not None
 
     def _refusal(self, event_id: str) -> str:
         """Return the code with which this bus refuses an event for what it says: always the same."""

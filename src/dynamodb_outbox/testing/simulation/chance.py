@@ -12,6 +12,7 @@ __all__ = ["Chance"]
 _BYTES = 7
 _BITS = 8 * _BYTES
 _ALL = 1 << _BITS
+_number = int.from_bytes
 
 
 class Chance:
@@ -19,7 +20,7 @@ class Chance:
 
     def __init__(self, seed: int | str) -> None:
         self.seed = str(seed)
-        self._root = blake2b(self.seed.encode(), digest_size=_BYTES)
+        self._fresh = blake2b(self.seed.encode(), digest_size=_BYTES).copy
 
     def of(self, *what: object) -> Chance:
         """Return the chance of a part, named by `what`."""
@@ -27,13 +28,14 @@ class Chance:
 
     def unit(self, *what: object) -> float:
         """Return a number from 0 (included) to 1 (excluded), the same whenever it is asked for."""
-        return self._drawn(what) / _ALL
+        drawn = self._fresh()
+        drawn.update(repr(what).encode())
+        return _number(drawn.digest(), "big") / _ALL
 
     def whole(self, least: int, most: int, *what: object) -> int:
         """Return a whole number, both ends included."""
-        return least + (self._drawn(what) * (most - least + 1) >> _BITS)
-
-    def _drawn(self, what: tuple[object, ...]) -> int:
-        drawn = self._root.copy()
+        if least == most:
+            return least
+        drawn = self._fresh()
         drawn.update(repr(what).encode())
-        return int.from_bytes(drawn.digest(), "big")
+        return least + (_number(drawn.digest(), "big") * (most - least + 1) >> _BITS)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.faults import FAULTS, FOREIGN, UNSEEN, USUAL
-from dynamodb_outbox.testing.simulation.history import Terms
-from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, check
+from dynamodb_outbox.testing.simulation.history import Terms, history
+from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, broken
 from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, Settings, generate
 from dynamodb_outbox.testing.simulation.world import mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
     from dynamodb_outbox.testing.simulation.scenario import Scenario
 
@@ -97,10 +98,13 @@ class Choice:
         }
         return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
 
-    def broken(self, scenario: Scenario, facts: list[Fact]) -> tuple[Violation, ...]:
+    def read(self, scenario: Scenario, facts: Sequence[Fact]) -> History:
+        """Read the ledger of a run of this choice."""
+        return history(facts, self.terms(scenario))
+
+    def broken(self, of: History) -> tuple[Violation, ...]:
         """Return what a run broke of what is asked for."""
-        found = check(facts, self.terms(scenario))
-        return tuple(violation for violation in found if violation.invariant not in self.without)
+        return tuple(broken(of, without=self.without))
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ __all__ = ["StrandCrew", "StrandResults"]
 
 T = TypeVar("T")
 
+_LOST = contextlib.suppress(Exception)
+"""What a task raises is lost, as the port says."""
+
 
 class StrandResults(Generic[T]):
     """`ports.Results` between strands."""
@@ -61,6 +64,6 @@ class StrandCrew:
     def _work(self) -> None:
         while self._waiting:
             task = self._waiting.popleft()
-            with contextlib.suppress(Exception):  # as the port says: what a task raises is lost
+            with _LOST:
                 task()
         self._working -= 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 
@@ -30,57 +31,110 @@ _INSIDE = re.compile(r", (?=[^(]*\))")  # a comma within parentheses
 _ADD = re.compile(rf"({_NAME}) (:\w+)")
 
 
+class _Term(NamedTuple):
+    """One term of a condition; without a value it is about the attribute's being there."""
+
+    name: str
+    value: str | None
+    there: bool
+
+
+class _Clause(NamedTuple):
+    """One clause of an update."""
+
+    section: str
+    name: str
+    value: str
+    unless_there: bool = False
+
+
 def condition_holds(request: Mapping[str, Any], item: WireItem | None) -> bool:
     """Whether the ConditionExpression of a request holds for the item there (None: there is none); without one, yes."""
     condition = request.get("ConditionExpression")
     if condition is None:
         return True
-    return any(
-        all(_holds(term, request, item or {}) for term in group.split(" AND ")) for group in condition.split(" OR ")
-    )
+    there = item or {}
+    for group in _groups(condition):
+        for term in group:
+            if not _holds(term, request, there):
+                break
+        else:
+            return True
+    return False
 
 
 def updated(request: Mapping[str, Any], item: WireItem) -> dict[str, AttributeValue]:
     """Return the item after the request's UpdateExpression."""
-    _, *parts = _SECTION.split(request["UpdateExpression"])
     after = dict(item)
-    if not parts:
-        raise _not_an_update(request)
-    for section, clauses in zip(parts[::2], parts[1::2], strict=True):
-        for clause in _INSIDE.sub("; ", clauses).split(", "):
-            _change(section, clause.strip(), request, after)
+    for clause in _clauses(request["UpdateExpression"]):
+        _change(clause, request, after)
     return after
 
 
-def _holds(term: str, request: Mapping[str, Any], item: WireItem) -> bool:
+@lru_cache(maxsize=256)
+def _groups(condition: str) -> tuple[tuple[_Term, ...], ...]:
+    """Read a condition; the library sends few that differ."""
+    return tuple(tuple(_term(term, condition) for term in group.split(" AND ")) for group in condition.split(" OR "))
+
+
+def _term(term: str, condition: str) -> _Term:
     if found := _FUNCTION.fullmatch(term):
-        return (_name(found[2], request) in item) is (found[1] == "attribute_exists")
+        return _Term(found[2], None, found[1] == "attribute_exists")
     if found := _EQUALS.fullmatch(term):
-        there = item.get(_name(found[1], request))
-        return there is not None and _same(there, _value(found[2], request))
+        return _Term(found[1], found[2], there=True)
     raise NotSimulated(
-        f"the condition {request['ConditionExpression']!r}: attribute_exists(a), attribute_not_exists(a) and a = :v "
-        "are, joined by AND or OR, without parentheses."
+        f"the condition {condition!r}: attribute_exists(a), attribute_not_exists(a) and a = :v are, joined by AND or "
+        "OR, without parentheses."
     )
 
 
-def _change(section: str, clause: str, request: Mapping[str, Any], item: dict[str, AttributeValue]) -> None:
+def _holds(term: _Term, request: Mapping[str, Any], item: WireItem) -> bool:
+    there = item.get(_name(term.name, request))
+    if term.value is None:
+        return (there is not None) is term.there
+    return there is not None and _same(there, _value(term.value, request))
+
+
+@lru_cache(maxsize=256)
+def _clauses(update: str) -> tuple[_Clause, ...]:
+    """Read an update."""
+    _, *parts = _SECTION.split(update)
+    if not parts:
+        raise _not_an_update(update)
+    return tuple(
+        _clause(section, clause.strip(), update)
+        for section, clauses in zip(parts[::2], parts[1::2], strict=True)
+        for clause in _INSIDE.sub("; ", clauses).split(", ")
+    )
+
+
+def _clause(section: str, clause: str, update: str) -> _Clause:
     if section == "SET" and (found := _EQUALS.fullmatch(clause)):
-        item[_name(found[1], request)] = _value(found[2], request)
-    elif section == "SET" and (found := _UNLESS_THERE.fullmatch(clause)) and found[1] == found[2]:
-        item.setdefault(_name(found[1], request), _value(found[3], request))
-    elif section == "REMOVE" and re.fullmatch(_NAME, clause):
-        item.pop(_name(clause, request), None)
-    elif section == "ADD" and (found := _ADD.fullmatch(clause)):
-        name = _name(found[1], request)
-        item[name] = _sum(item.get(name), _value(found[2], request))
+        return _Clause(section, found[1], found[2])
+    if section == "SET" and (found := _UNLESS_THERE.fullmatch(clause)) and found[1] == found[2]:
+        return _Clause(section, found[1], found[3], unless_there=True)
+    if section == "REMOVE" and re.fullmatch(_NAME, clause):
+        return _Clause(section, clause, "")
+    if section == "ADD" and (found := _ADD.fullmatch(clause)):
+        return _Clause(section, found[1], found[2])
+    raise _not_an_update(update)
+
+
+def _change(clause: _Clause, request: Mapping[str, Any], item: dict[str, AttributeValue]) -> None:
+    name = _name(clause.name, request)
+    if clause.section == "REMOVE":
+        item.pop(name, None)
+    elif clause.section == "ADD":
+        item[name] = _sum(item.get(name), _value(clause.value, request))
+    elif clause.unless_there:
+        item.setdefault(name, _value(clause.value, request))
     else:
-        raise _not_an_update(request)
+        item[name] = _value(clause.value, request)
 
 
-def _not_an_update(request: Mapping[str, Any]) -> NotSimulated:
+def _not_an_update(update: str) -> NotSimulated:
     known = "SET a = :v, REMOVE a and ADD a :v are, of attributes at the top."
-    return NotSimulated(f"the update {request['UpdateExpression']!r}: {known}")
+    return NotSimulated(f"the update {update!r}: {known}")
 
 
 def _sum(there: AttributeValue | None, added: AttributeValue) -> AttributeValue:

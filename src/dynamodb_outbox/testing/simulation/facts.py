@@ -326,6 +326,11 @@ class Ledger:
         """Write a fact down."""
         self.facts.append(fact)
 
+    def close(self) -> list[Fact]:
+        """Return the facts and let go of them: they outlive their world."""
+        facts, self.facts = self.facts, []
+        return facts
+
     def new_invocation(self) -> int:
         """Return the number of the next invocation, from 1."""
         self.invocations += 1

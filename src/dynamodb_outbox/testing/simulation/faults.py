@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dynamodb_outbox.testing.simulation.facts import Faulted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, KeysView, Mapping
 
     from dynamodb_outbox.testing.simulation.facts import Ledger
     from dynamodb_outbox.testing.simulation.kernel import Kernel
@@ -171,7 +171,10 @@ NOTHING = Met()
 
 
 class Faults:
-    """What is left of a plan in a run, and a note in the ledger of each fault that strikes."""
+    """What is left of a plan in a run, and a note in the ledger of each fault that strikes.
+
+    `left` are the kinds of which there is something left: of all others `take` finds nothing.
+    """
 
     def __init__(self, plan: FaultPlan, kernel: Kernel, ledger: Ledger) -> None:
         self._until_ms = plan.until_ms
@@ -181,6 +184,7 @@ class Faults:
         self._planned = plan.of(*FAULTS)
         for number, fault in enumerate(self._planned):
             self._left.setdefault(fault.kind, []).append([number, fault.times])
+        self.left: KeysView[str] = self._left.keys()
 
     def take(
         self, kind: str, where: str = "", *, invocation: int = 0, boundary: int | None = None, met: Met = NOTHING
@@ -190,7 +194,7 @@ class Faults:
         With `boundary`, from its nth on.
         """
         left = self._left.get(kind)
-        if not left:
+        if left is None:
             return None
         now_ms = self._kernel.now_ms
         if now_ms >= self._until_ms:
@@ -208,6 +212,8 @@ class Faults:
                 one[1] -= 1
                 if not one[1]:
                     left.remove(one)
+                if not left:
+                    del self._left[kind]
             self.note(kind, where, invocation=invocation, met=met)
             return fault
         return None
@@ -215,7 +221,7 @@ class Faults:
     def first(self, kinds: Iterable[str], where: str = "", *, invocation: int = 0) -> PlannedFault | None:
         """Return the fault of the first of these kinds that strikes here and now, noted, or None."""
         for kind in kinds:
-            if kind in self._left and (fault := self.take(kind, where, invocation=invocation)) is not None:
+            if kind in self.left and (fault := self.take(kind, where, invocation=invocation)) is not None:
                 return fault
         return None
 

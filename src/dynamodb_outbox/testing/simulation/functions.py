@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded, Throttled, reported_failures
 from dynamodb_outbox.testing.simulation.facts import Answered, Ended, Invoked, Raised
 from dynamodb_outbox.testing.simulation.faults import Met
-from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Process
 from dynamodb_outbox.testing.simulation.refusal import raised_at
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Function"]
 
-_EVENT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_ANSWER = json.JSONEncoder(allow_nan=False)
 _LOADING_MS = (40, 250)
 _IDS = 1 << 48
 _PASSING_MS = (1, 5)
@@ -105,28 +105,44 @@ class Function:
         self._warm: list[_Instance] = []
         self._busy = 0
 
-    def invoke(self, records: Sequence[StreamRecord], *, shard: str, lane: int = 0) -> Answer:
-        """Run the function on a batch of stream records, to its end; blocks the strand. Raises Killed.
+    def invoke(
+        self, records: Sequence[StreamRecord], answered: Callable[[Answer], object], *, shard: str, lane: int = 0
+    ) -> None:
+        """Run the function on a batch of stream records, to its end; `answered` is called with its answer.
 
         `shard` and `lane` say, in the ledger, where the batch comes from.
         """
-        self._kernel.here()
+        now_ms = self._kernel.now_ms
         if self._network.faults.take("invoke_throttled", self.destination, met=Met(shard=shard)) is not None:
-            self._kernel.sleep(_PASSING_MS[1])
-            return Throttled()
+            self._kernel.call_at(now_ms + _PASSING_MS[1], partial(answered, Throttled()))
+            return
         number = self._network.ledger.new_invocation()
-        self._kernel.sleep(self._chance.whole(*_PASSING_MS, number, "there"))
+        there_ms = self._chance.whole(*_PASSING_MS, number, "there")
+        self._kernel.call_at(now_ms + there_ms, partial(self._begin, number, records, answered, shard, lane))
+
+    def _begin(
+        self,
+        number: int,
+        records: Sequence[StreamRecord],
+        answered: Callable[[Answer], object],
+        shard: str,
+        lane: int,
+    ) -> None:
+        """Begin an invocation whose event has arrived."""
         instance = self._instance(number)
-        batch = tuple(record.sequence_number for record in records)
+        batch = tuple([record.sequence_number for record in records])
         until_ms = self._kernel.now_ms + self.timeout_ms
-        invocation = _Invocation(self._network, instance, number, until_ms, self._over, batch=batch)
+
+        def over(answer: Answer) -> None:
+            self._over(instance)
+            back_ms = self._chance.whole(*_PASSING_MS, number, "back")
+            self._kernel.call_at(self._kernel.now_ms + back_ms, partial(answered, answer))
+
+        invocation = _Invocation(self._network, instance, number, until_ms, over, batch=batch)
         self._note_invoked(invocation, records, shard, lane)
-        text = _EVENT.encode({"Records": [record.body for record in records]})
+        text = f'{{"Records":[{",".join([record.text for record in records])}]}}'
         instance.process.spawn(str(number), lambda: invocation.run(self._make_handler, text, self._context(invocation)))
-        self._kernel.call_at(invocation.until_ms, invocation.time_out)
-        answer = invocation.answers.take()
-        self._kernel.sleep(self._chance.whole(*_PASSING_MS, number, "back"))
-        return answer
+        self._kernel.call_at(until_ms, invocation.time_out)
 
     def _instance(self, number: int) -> _Instance:
         """Return an instance that is free: a warm one, or a new one, as chance has it while there may be more."""
@@ -164,7 +180,7 @@ class Function:
                 lane,
                 invocation.instance.process.name,
                 invocation.batch,
-                frozenset((str(key[pk]["S"]), str(key[sk]["S"])) for key in keys),
+                frozenset([(str(key[pk]["S"]), str(key[sk]["S"])) for key in keys]),
                 invocation.until_ms,
             )
         )
@@ -191,7 +207,7 @@ class _Invocation:
         instance: _Instance,
         number: int,
         until_ms: int,
-        over: Callable[[_Instance], None],
+        over: Callable[[Answer], None],
         *,
         batch: tuple[str, ...],
     ) -> None:
@@ -199,7 +215,6 @@ class _Invocation:
         self.number = number
         self.batch = batch
         self.until_ms = until_ms
-        self.answers: Mailbox[Answer] = Mailbox(network.kernel)
         self._network = network
         self._over = over
         self._ended = False
@@ -224,7 +239,7 @@ class _Invocation:
             process.kill()
             return
         try:
-            text = json.dumps(answer, allow_nan=False)
+            text = _ANSWER.encode(answer)
         except (TypeError, ValueError, RecursionError) as error:
             self._raised("Runtime.MarshalError", f"the answer is not JSON: {error}")
             return
@@ -255,5 +270,4 @@ class _Invocation:
         self._network.ledger.note(fact)
         if dead:
             self.instance.process.kill()
-        self._over(self.instance)
-        self.answers.put(answer)
+        self._over(answer)

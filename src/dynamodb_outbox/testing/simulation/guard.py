@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import Ledger
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "standing"]
 
 _JOIN_S = 0.5
 """Real time that threads of handlers are given to end after a run, all together."""
@@ -66,6 +66,8 @@ class _Run:
 
 _LOCK = threading.Lock()
 _RUNS: list[_Run] = []
+_STANDING: list[object] = []
+"""Who keeps the guard up between runs."""
 _OF_HANDLERS: WeakKeyDictionary[threading.Thread, _Run] = WeakKeyDictionary()
 _UNDO: list[Callable[[], None]] = []
 
@@ -78,8 +80,7 @@ def guarded(kernel: Kernel, ledger: Ledger) -> Iterator[None]:
     """
     run = _Run(kernel, ledger)
     with _LOCK:
-        if not _RUNS:
-            _put_up()
+        _put_up()
         _RUNS.append(run)
     try:
         yield
@@ -89,10 +90,23 @@ def guarded(kernel: Kernel, ledger: Ledger) -> Iterator[None]:
     finally:
         with _LOCK:
             _RUNS.remove(run)
-            while _UNDO and not _RUNS:
-                _UNDO.pop()()
+            _take_down()
     if kernel.refused is not None:
         raise kernel.refused
+
+
+@contextmanager
+def standing() -> Iterator[None]:
+    """Keep the guard up from the first run to the last: to look through all modules each time takes time."""
+    keeper = object()
+    with _LOCK:
+        _STANDING.append(keeper)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _STANDING.remove(keeper)
+            _take_down()
 
 
 def _run_here() -> _Run | None:
@@ -113,6 +127,8 @@ _handle = logging.Logger.handle
 
 
 def _put_up() -> None:
+    if _UNDO:
+        return
     _replace(URLLib3Session, "send", _send_nothing)
     _replace(threading.Thread, "start", _start_noted)
     _replace(logging.Logger, "handle", _handle_log)
@@ -121,6 +137,11 @@ def _put_up() -> None:
             _replace(module, "sleep", _sleep_virtually)
     for name in ("stdout", "stderr"):
         _replace(sys, name, _Stream(getattr(sys, name)))
+
+
+def _take_down() -> None:
+    while _UNDO and not _RUNS and not _STANDING:
+        _UNDO.pop()()
 
 
 def _replace(where: Any, name: str, by: Any) -> None:

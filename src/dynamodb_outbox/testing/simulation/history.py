@@ -8,8 +8,10 @@ time is kept, because the promises are about the first time.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
@@ -17,6 +19,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     Committed,
     Discarded,
     Ended,
+    Fact,
     Faulted,
     Gap,
     Intended,
@@ -35,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.testing.simulation.facts import Fact, LeftRecord, RecordKey
+    from dynamodb_outbox.testing.simulation.facts import LeftRecord, RecordKey
 
-__all__ = ["POISON", "Born", "History", "Mark", "Place", "Terms", "history", "mark_of"]
+__all__ = ["POISON", "Born", "Found", "History", "Mark", "Place", "Terms", "history", "mark_of"]
 
 CONTENT = frozenset(("InvalidArgument", "MalformedDetail", "RedactionFailure"))
 """Codes with which a bus refuses an event for what it says, so that it would do so for ever [BC]."""
@@ -55,6 +58,11 @@ Mark = tuple[str, int]
 
 Place = tuple[str, str]
 """A shard and a sequence number in it."""
+
+Found = tuple[str, tuple[int, ...]]
+"""What an invariant yields: words, and the indexes of facts."""
+
+F = TypeVar("F", bound=Fact)
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,8 @@ class History:
 
     facts: Sequence[Fact]
     terms: Terms
+    by_kind: defaultdict[type[Fact], list[tuple[int, Any]]] = field(default_factory=lambda: defaultdict(list))
+    """kind -> the facts of it, each with its index; see `each`."""
     born: dict[str, Born] = field(default_factory=dict)
     records: dict[RecordKey, list[Born]] = field(default_factory=dict)
     keys: dict[str, list[Born]] = field(default_factory=dict)
@@ -151,6 +161,18 @@ class History:
     """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """What `done_at` found; it is asked for again and again."""
+
+    def each(self, kind: type[F]) -> Sequence[tuple[int, F]]:
+        """Return the facts of a kind, in order, each with its index."""
+        return self.by_kind.get(kind, [])
+
+    def among(self, *kinds: type[Fact]) -> Sequence[tuple[int, Fact]]:
+        """Return the facts of several kinds, in order, each with its index."""
+        found: list[tuple[int, Fact]] = []
+        for kind in kinds:
+            found += self.each(kind)
+        found.sort(key=itemgetter(0))
+        return found
 
     def parked_at(self, destination: str, one: Born) -> int | None:
         """Return the index at which an event was parked for a destination: by it, or by another when it refused it."""
@@ -197,7 +219,7 @@ class History:
 
 
 def _first(*indexes: int | None) -> int | None:
-    return min((index for index in indexes if index is not None), default=None)
+    return min([index for index in indexes if index is not None], default=None)
 
 
 def mark_of(data: Any) -> Mark | None:
@@ -210,7 +232,9 @@ def history(facts: Sequence[Fact], terms: Terms) -> History:
     """Read the whole ledger once."""
     found = History(facts, terms)
     for index, fact in enumerate(facts):
-        reader = _READERS.get(type(fact))
+        kind = type(fact)
+        found.by_kind[kind].append((index, fact))
+        reader = _READERS.get(kind)
         if reader is not None:
             reader(found, index, fact)
     return found

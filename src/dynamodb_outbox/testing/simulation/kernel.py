@@ -18,10 +18,10 @@ Nothing here knows what is simulated.
 
 from __future__ import annotations
 
-import heapq
 import sys
 import threading
 from collections import deque
+from heapq import heappop, heappush
 from threading import get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -79,9 +79,9 @@ class Threads:
 
 
 class StrandThread(threading.Thread):
-    """A thread that carries strands, one after the other: `strand` is the one that it carries, or did last."""
+    """A thread that carries strands, one after the other: `strand` is the one that it carries, if any."""
 
-    strand: Strand
+    strand: Strand | None = None
 
 
 class _Thread:
@@ -111,8 +111,10 @@ class _Thread:
             strand.live()
             if strand.given_up:
                 return
+            self._thread.strand = None
             self._idle.append(self)  # before the next strand runs, which may be carried by it
             strand.leave()
+            del strand  # and all of its world, while this thread waits
 
 
 class Strand:
@@ -153,6 +155,11 @@ class Strand:
         except BaseException as error:  # noqa: BLE001 -- as said above
             self.kernel.fail(error)
         self.alive = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of what the strand was for, when it has ended or will not begin."""
+        self.owner, self._body = None, _nothing
 
     def leave(self) -> None:
         """Hand on to whatever is due next, for good."""
@@ -239,6 +246,10 @@ class Kernel:
         self._next()
         while not self._come_back():
             self._next()
+        for strand in self._strands:
+            if not strand.begun:
+                strand.forget()
+        self._strands.clear()
         if not self._shared:
             self._threads.close()
 
@@ -299,7 +310,7 @@ class Kernel:
         thread = threading.current_thread()
         if thread.ident in self._given_up:
             raise Killed
-        if isinstance(thread, StrandThread) and thread.strand.kernel is not self:
+        if isinstance(thread, StrandThread) and thread.strand is not None and thread.strand.kernel is not self:
             kept = f"a handler uses what it was given in another run{called_from()}: take clients, clock and crew from "
             thread.strand.kernel.stop(NotSimulated(kept + "the world that make_handler gets, and keep none of them."))
         if self._is_ours(thread):
@@ -354,7 +365,7 @@ class Kernel:
         at_ms = max(at_ms, self.now_ms)
         self._count += 1
         nth = self._at_once[at_ms] = self._at_once.get(at_ms, 0) + 1
-        heapq.heappush(self._due, (at_ms, hash((self._luck, at_ms, nth)), self._count, what, turn))
+        heappush(self._due, (at_ms, hash((self._luck, at_ms, nth)), self._count, what, turn))
 
     def _next(self) -> Strand | None:
         """Hand on to the strand that is due next, or back to `run`; return that strand, None for `run`.
@@ -363,8 +374,9 @@ class Kernel:
         """
         before, self.current = self.current, None
         self._steps += 1
-        while self._failure is None and self._due and self._due[0][0] <= self._until_ms:
-            self.now_ms, _, _, what, turn = heapq.heappop(self._due)
+        due, until_ms = self._due, self._until_ms
+        while due and due[0][0] <= until_ms and self._failure is None:
+            self.now_ms, _, _, what, turn = heappop(due)
             if not isinstance(what, Strand):
                 try:
                     what()
@@ -385,6 +397,10 @@ class Kernel:
         else:
             strand.begun = True
             self._threads.carry(strand)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _is_debugged(frame: FrameType | None) -> bool:

@@ -8,7 +8,7 @@ clock has jumped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,7 +23,7 @@ from botocore.exceptions import (
 from dynamodb_outbox.testing.simulation.facts import Heard, Sent
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
-from dynamodb_outbox.testing.simulation.process import Process
+from dynamodb_outbox.testing.simulation.process import CLOCK_JUMP, Process
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ class Troubles:
     missing: str = ""
     denied: str = ""
     throttling: str = "ThrottlingException"
+    kinds: frozenset[str] = field(init=False)
+    """All of them."""
+
+    def __post_init__(self) -> None:
+        named = (self.lost_before, self.lost_after, self.throttled, self.slow, self.outage, self.missing, self.denied)
+        object.__setattr__(self, "kinds", frozenset(filter(None, named)))
 
 
 NO_TROUBLES = Troubles()
@@ -118,8 +124,8 @@ class Network:
         """
         self.boundary(process)
         self._calls += 1
-        call = _Call[T](self.kernel, self._calls, where, operation, process)
-        call.luck = (process.name, where, operation, self._nth((process.name, where, operation)))
+        kind = (process.name, where, operation)
+        call: _Call[T] = _Call(self.kernel, self._calls, where, operation, process, luck=(*kind, self._nth(kind)))
         self.ledger.note(Sent(self.kernel.now_ms, where, operation, call.invocation, call.number, process.name))
         self._carry(call, act, troubles, connect_ms)
         reply = call.replies.get(until_ms=self.kernel.now_ms + connect_ms + timeout_ms)
@@ -128,9 +134,12 @@ class Network:
         how = type(reply.error).__name__ if isinstance(reply, _Failed) else ""
         self.ledger.note(Heard(self.kernel.now_ms, where, operation, call.invocation, call.number, how))
         self.boundary(process)
-        if isinstance(reply, _Failed):
+        if isinstance(reply, _Succeeded):
+            return reply.value
+        try:
             raise reply.error
-        return reply.value
+        finally:
+            del reply  # the error has this frame: a circle otherwise
 
     def boundary(self, process: Process) -> None:
         """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
@@ -138,15 +147,19 @@ class Network:
         if owner is not process and isinstance(owner, Process):
             self._refuse(process, owner)
         at, process.boundaries = process.boundaries, process.boundaries + 1
-        take = partial(self.faults.take, where=process.owner, invocation=process.invocation, met=Met(0, process.name))
-        if (jump := take("clock_jump")) is not None:
+        left, perils = self.faults.left, process.perils
+        if CLOCK_JUMP in left and (jump := self._peril(CLOCK_JUMP, process)) is not None:
             process.clock.offset_ms += jump.amount_ms
-        if take(process.perils.hang, boundary=at) is not None:
+        if perils.hang in left and self._peril(perils.hang, process, at) is not None:
             while True:
                 self.kernel.wait()
-        if take(process.perils.crash, boundary=at) is not None:
+        if perils.crash in left and self._peril(perils.crash, process, at) is not None:
             process.kill()
             self.kernel.here()
+
+    def _peril(self, kind: str, process: Process, boundary: int | None = None) -> PlannedFault | None:
+        met = Met(0, process.name)
+        return self.faults.take(kind, process.owner, invocation=process.invocation, boundary=boundary, met=met)
 
     def _refuse(self, process: Process, owner: Process) -> NoReturn:
         self.kernel.stop(
@@ -158,7 +171,11 @@ class Network:
 
     def _carry(self, call: _Call[T], act: Callable[[], T], troubles: Troubles, connect_ms: int) -> None:
         """Decide what becomes of a call: its reply, if any, is put where its caller waits."""
-        out_ms, back_ms = (self._luck.whole(*_LEG_MS, *call.luck, leg) for leg in ("out", "back"))
+        out_ms = self._luck.whole(*_LEG_MS, *call.luck, "out")
+        back_ms = self._luck.whole(*_LEG_MS, *call.luck, "back")
+        if self.faults.left.isdisjoint(troubles.kinds):
+            self._arrives(call, act, out_ms, back_ms, None)
+            return
         if self._refused(call, troubles, out_ms + back_ms, connect_ms):
             return
         if (lost := self._take(troubles.lost_before, call)) is not None:
@@ -168,12 +185,17 @@ class Network:
             extra_ms = slow.amount_ms
             before_ms = int(extra_ms * self._luck.unit(*call.luck, "slow"))
             out_ms, back_ms = out_ms + before_ms, back_ms + extra_ms - before_ms
-        lost = self._take(troubles.lost_after, call)
+        self._arrives(call, act, out_ms, back_ms, self._take(troubles.lost_after, call))
+
+    def _arrives(
+        self, call: _Call[T], act: Callable[[], T], out_ms: int, back_ms: int, lost: PlannedFault | None
+    ) -> None:
+        """Let a call arrive after a time, and its answer a time after that, unless that is `lost`."""
 
         def arrive() -> None:
             reply = _acted(act)
             if lost is None:
-                self.kernel.call_at(self.kernel.now_ms + back_ms, lambda: call.replies.put(reply))
+                self.kernel.call_at(self.kernel.now_ms + back_ms, partial(call.replies.put, reply))
             else:
                 self._break(call, lost, back_ms)
 
@@ -202,7 +224,10 @@ class Network:
         return True
 
     def _take(self, kind: str, call: _Call[Any]) -> PlannedFault | None:
-        return self.faults.take(kind, call.where, invocation=call.invocation, met=call.met)
+        if kind not in self.faults.left:
+            return None
+        met = Met(call.number, call.process)
+        return self.faults.take(kind, call.where, invocation=call.invocation, met=met)
 
     def _break(self, call: _Call[Any], fault: PlannedFault, after_ms: int) -> None:
         """Reset the connection of a call; with an amount the caller hears nothing, up to its time-out."""
@@ -231,13 +256,22 @@ class _Failed:
 
 
 class _Call(Generic[T]):
-    def __init__(self, kernel: Kernel, number: int, where: str, operation: str, process: Process) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        number: int,
+        where: str,
+        operation: str,
+        process: Process,
+        *,
+        luck: tuple[object, ...],
+    ) -> None:
         self.number = number
         self.where = where
         self.operation = operation
         self.invocation = process.invocation
-        self.met = Met(number, process.name)
-        self.luck: tuple[object, ...] = ()
+        self.process = process.name
+        self.luck = luck
         self.replies: Mailbox[_Succeeded[T] | _Failed] = Mailbox(kernel)
 
 
@@ -245,7 +279,7 @@ def _acted(act: Callable[[], T]) -> _Succeeded[T] | _Failed:
     try:
         return _Succeeded(act())
     except ClientError as error:
-        return _Failed(error)
+        return _Failed(error.with_traceback(None))  # the server's frames are nobody's business here
 
 
 def client_error(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.kernel import Kernel, Strand
 
 __all__ = [
+    "CLOCK_JUMP",
     "FUNCTION_PERILS",
     "NO_PERILS",
     "START_MS",
@@ -28,6 +30,9 @@ __all__ = [
 
 START_MS = 1_769_860_800_000
 """Wall-clock time at virtual time 0: 2026-01-31, 12:00 UTC."""
+
+CLOCK_JUMP = "clock_jump"
+"""The kind of fault that sets a process's clock off."""
 
 _FORGET_AFTER = 64
 
@@ -69,7 +74,12 @@ class ProcessEntropy:
     """`ports.Entropy` of a process, from a seed."""
 
     def __init__(self, seed: int | str) -> None:
-        self._random = random.Random(seed)  # noqa: S311 -- it has to be the same in each run
+        self._seed = seed
+
+    @cached_property
+    def _random(self) -> random.Random:
+        """Made when it is first asked for: not every process needs it, and it costs."""
+        return random.Random(self._seed)  # noqa: S311 -- it has to be the same in each run
 
     def bytes(self, count: int) -> bytes:
         """Return `count` bytes."""
@@ -78,6 +88,10 @@ class ProcessEntropy:
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded)."""
         return self._random.random()
+
+    def begin(self, seed: str) -> None:
+        """Go on from another seed."""
+        self._random.seed(seed)
 
 
 class Process:

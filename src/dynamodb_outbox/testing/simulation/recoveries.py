@@ -37,13 +37,12 @@ from dynamodb_outbox.testing.simulation.facts import (
     Written,
 )
 from dynamodb_outbox.testing.simulation.faults import PARTS
-from dynamodb_outbox.testing.simulation.history import history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from dynamodb_outbox.testing.simulation.facts import Fact, RecordKey
-    from dynamodb_outbox.testing.simulation.history import Born, History, Terms
+    from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.history import Born, History
 
 __all__ = ["NOTHING_OPEN", "recoveries"]
 
@@ -56,21 +55,17 @@ UNNOTICED = "lost unnoticed"
 """By a bus that had just vanished."""
 
 
-def recoveries(facts: list[Fact], terms: Terms) -> Counter[tuple[str, str]]:
+def recoveries(of: History) -> Counter[tuple[str, str]]:
     """Count the faults of a run by kind and recovery."""
-    of = history(facts, terms)
-    found: Counter[tuple[str, str]] = Counter()
-    for index, fact in enumerate(facts):
-        if isinstance(fact, Faulted):
-            found[fact.kind, _recovery(of, index, fact)] += 1
-    return found
+    writers = {fact.writer for _, fact in of.each(Told)}
+    return Counter((fault.kind, _recovery(of, index, fault, writers)) for index, fault in of.each(Faulted))
 
 
-def _recovery(of: History, index: int, fault: Faulted) -> str:
+def _recovery(of: History, index: int, fault: Faulted, writers: Collection[str]) -> str:
     invoked = of.invoked.get(fault.invocation)
     if invoked is not None:
         return (_settled if fault.kind in _SETTLES else _of_invocation)(of, index, invoked)
-    if fault.process or fault.kind in _TOLD or fault.where in _writers(of):
+    if fault.process or fault.kind in _TOLD or fault.where in writers:
         return _told(of, index, fault)
     if fault.kind == "redelivered":
         return _delivered_again(of, index, fault)
@@ -111,8 +106,8 @@ def _taken_away(of: History, index: int, _: Faulted) -> list[Born]:
 
 def _of_the_item(of: History, index: int, fault: Faulted) -> list[Born]:
     """Return the events of the record that was deleted."""
-    for fact in of.facts[index:]:
-        if isinstance(fact, Written) and (fact.kind, fact.item[0]) == ("REMOVE", fault.where):
+    for at, fact in of.each(Written):
+        if at > index and (fact.kind, fact.item[0]) == ("REMOVE", fault.where):
             return of.records.get(fact.item, [])
     return []
 
@@ -142,7 +137,7 @@ def _at_once(of: History, index: int) -> Iterator[Fact]:
 
 def _delivered_again(of: History, index: int, fault: Faulted) -> str:
     """Say whether there were events in a batch that was done and is handed over again."""
-    later = (fact for fact in islice(of.facts, index, None) if isinstance(fact, Invoked))
+    later = (fact for at, fact in of.each(Invoked) if at > index)
     again = next((fact for fact in later if (fact.destination, fact.shard) == (fault.where, fault.shard)), None)
     return NOTHING_OPEN if again is None or of.records.keys().isdisjoint(again.inserted) else "delivered again"
 
@@ -165,14 +160,12 @@ def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
 
 def _settled(of: History, index: int, invoked: Invoked) -> str:
     """Say whether the records of an invocation whose settling met a fault were settled after it."""
-    left = {record for record in invoked.inserted if record in of.records} - _moved(of.facts[:index])
+    moved = of.each(Moved)
+    left = {record for record in invoked.inserted if record in of.records}
+    left -= {fact.record for at, fact in moved if at < index}
     if not left:
         return NOTHING_OPEN
-    return "left pending" if left - _moved(of.facts[index:]) else "settled"
-
-
-def _moved(facts: Sequence[Fact]) -> set[RecordKey]:
-    return {fact.record for fact in facts if isinstance(fact, Moved)}
+    return "left pending" if left - {fact.record for at, fact in moved if at > index} else "settled"
 
 
 def _how(of: History, destination: str, one: Born, invocation: int) -> str:
@@ -208,14 +201,10 @@ def _is_done_before(of: History, destination: str, one: Born, index: int) -> boo
     return done is not None and done < index
 
 
-def _writers(of: History) -> set[str]:
-    return {fact.writer for fact in of.facts if isinstance(fact, Told)}
-
-
 def _told(of: History, index: int, fault: Faulted) -> str:
     """Say what the writer was told that met the fault."""
     writer = fault.process.rpartition(".")[0] or fault.where
-    told = (fact for fact in islice(of.facts, index, None) if isinstance(fact, Told) and fact.writer == writer)
+    told = (fact for at, fact in of.each(Told) if at > index and fact.writer == writer)
     outcome = next(told, None)
     if outcome is None:
         return NOTHING_OPEN

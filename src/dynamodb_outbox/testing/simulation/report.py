@@ -17,8 +17,7 @@ from dynamodb_outbox.testing.simulation.timeline import timeline
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dynamodb_outbox.testing.simulation.facts import Fact
-    from dynamodb_outbox.testing.simulation.history import Terms
+    from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
     from dynamodb_outbox.testing.simulation.scenario import Scenario
 
@@ -129,9 +128,7 @@ def _ways(recoveries: Counter[tuple[str, str]], kind: str) -> str:
     return ", ".join(f"{how} {times:,}" for how, times in ways.most_common())
 
 
-def told(
-    scenario: Scenario, violations: Iterable[Violation], facts: list[Fact], terms: Terms, options: str = ""
-) -> str:
+def told(scenario: Scenario, violations: Iterable[Violation], of: History, options: str = "") -> str:
     """Return a failure in words: what broke, in which scenario, how it came to that, and how to see it again.
 
     `options` are those of the call of `simulate`, as its further arguments.
@@ -146,7 +143,7 @@ def told(
             str(scenario),
             "",
             "What happened (> shows the violation):",
-            timeline(facts, terms, marked=first.facts),
+            timeline(of.facts, of.terms, marked=first.facts),
             "",
             f"Again: simulate(make_handler, seeds=[{scenario.seed}]{options}), or run(failure.scenario, make_handler).",
         ]

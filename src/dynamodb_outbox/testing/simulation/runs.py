@@ -18,6 +18,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.choice import Choice, check_factory, settings_of
 from dynamodb_outbox.testing.simulation.facts import Accepted, Committed
 from dynamodb_outbox.testing.simulation.faults import USUAL
+from dynamodb_outbox.testing.simulation.guard import standing
 from dynamodb_outbox.testing.simulation.kernel import Threads
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
+    from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.scenario import Scenario
     from dynamodb_outbox.testing.simulation.world import FunctionWorld
 
@@ -39,8 +41,8 @@ _SEEDS = range(200)
 _SLICES = 8
 """Of the seeds, for each process: a slice that takes longer than others holds nobody up."""
 
-_GARBAGE = 5_000
-"""New objects after which the collector looks for garbage; at Python's own 700 it takes a tenth of the time."""
+_GARBAGE = 100_000
+"""New objects after which the collector looks for garbage in the midst of a run: hardly ever."""
 
 NOT_AGAIN = (
     "This did not happen again when the same seed was run a second time: the handler keeps state outside of `world`\n"
@@ -165,23 +167,30 @@ def _not_started(processes: int) -> ConfigurationError:
 def _some(make_handler: MakeHandler, choice: Choice, seeds: Iterable[int], *, stop_at_first: bool) -> Report:
     """Run some seeds, one after the other."""
     report = Report()
-    with _lightly(), contextlib.closing(Threads()) as threads:
+    with _lightly(), standing(), contextlib.closing(Threads()) as threads:
         for seed in seeds:
-            scenario = choice.scenario(seed)
-            facts = run(scenario, make_handler, threads=threads)
-            terms = choice.terms(scenario)
-            report.events.append(
-                sum(len(events) for fact in facts if isinstance(fact, Committed) for _, events in fact.records)
-            )
-            report.accepted += sum(isinstance(fact, Accepted) for fact in facts)
-            report.recoveries += recoveries(facts, terms)
-            violations = choice.broken(scenario, facts)
-            if violations:
-                text = told(scenario, violations, facts, terms, choice.options)
-                report.failures.append(Failure(seed, violations, scenario, text))
-                if stop_at_first:
-                    break
+            _add_run(report, seed, make_handler, choice, threads)
+            if report.failures and stop_at_first:
+                break
     return report
+
+
+def _add_run(report: Report, seed: int, make_handler: MakeHandler, choice: Choice, threads: Threads) -> None:
+    scenario = choice.scenario(seed)
+    of = _ran(scenario, make_handler, choice, threads)
+    report.events.append(sum(len(events) for _, fact in of.each(Committed) for _, events in fact.records))
+    report.accepted += len(of.each(Accepted))
+    report.recoveries += recoveries(of)
+    violations = choice.broken(of)
+    if violations:
+        report.failures.append(Failure(seed, violations, scenario, told(scenario, violations, of, choice.options)))
+
+
+def _ran(scenario: Scenario, make_handler: MakeHandler, choice: Choice, threads: Threads) -> History:
+    """Run a scenario, and read its ledger. What the run before left behind is taken away first."""
+    if gc.isenabled():
+        gc.collect(0)
+    return choice.read(scenario, run(scenario, make_handler, threads=threads))
 
 
 def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_runs: int) -> Failure:
@@ -191,20 +200,20 @@ def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_r
     says so.
     """
     wanted = failure.invariant
-    with _lightly(), contextlib.closing(Threads()) as threads:
+    with _lightly(), standing(), contextlib.closing(Threads()) as threads:
 
         def fails(scenario: Scenario) -> bool:
-            found = choice.broken(scenario, run(scenario, make_handler, threads=threads))
+            found = choice.broken(_ran(scenario, make_handler, choice, threads))
             return wanted in {violation.invariant for violation in found}
 
         if not fails(failure.scenario):
             return _not_again(failure)
         scenario = shrink(failure.scenario, fails, most_runs=most_runs)
-        facts = run(scenario, make_handler, threads=threads)
-    violations = sorted(choice.broken(scenario, facts), key=lambda violation: violation.invariant != wanted)
+        of = _ran(scenario, make_handler, choice, threads)
+    violations = sorted(choice.broken(of), key=lambda violation: violation.invariant != wanted)
     if not violations:
         return _not_again(failure)
-    text = told(scenario, violations, facts, choice.terms(scenario), choice.options)
+    text = told(scenario, violations, of, choice.options)
     return Failure(failure.seed, tuple(violations), scenario, text)
 
 
@@ -216,10 +225,19 @@ def _not_again(failure: Failure) -> Failure:
 
 @contextlib.contextmanager
 def _lightly() -> Iterator[None]:
-    """Let the collector of garbage look less often."""
+    """Let the collector of garbage look between runs (`_ran`), and at what was made since alone.
+
+    A run is a world of its own, and dies as one. Looked for in its midst there is little garbage and much that lives,
+    which took a quarter of the time.
+    """
     young, *older = gc.get_threshold()
+    freezes = not gc.get_freeze_count()
     gc.set_threshold(max(young, _GARBAGE) if young else 0, *older)
+    if freezes:
+        gc.freeze()
     try:
         yield
     finally:
+        if freezes:
+            gc.unfreeze()
         gc.set_threshold(young, *older)

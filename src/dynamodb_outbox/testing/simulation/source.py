@@ -1,9 +1,9 @@
 """Lambda's event source mapping in virtual time: the real shard machines, driven from the simulated stream.
 
-The decisions are those of `core.eventsource`. Here is what carries them out: polls, timers, and a strand for each
-invocation that is under way, of which there may be one in each lane of each shard. What a mapping has to remember (how
-far each shard is done) is kept outside of the process that does the work; that may die between an answer and its
-checkpoint, and the next one goes on from there. Invocations that were under way go on, and nobody hears of them.
+The decisions are those of `core.eventsource`. Here is what carries them out: polls, timers, and invocations, of which
+one may be under way in each lane of each shard. What a mapping has to remember (how far each shard is done) is kept
+outside of the process that does the work; that may die between an answer and its checkpoint, and the next one goes on
+from there. Invocations that were under way go on, and nobody hears of them.
 
 A shard is polled when something can be read of it, up to a quarter of a second later, which is what polling all the
 time comes to. It starts at the oldest records (TRIM_HORIZON), or at those that come after it has begun to read
@@ -12,7 +12,7 @@ time comes to. It starts at the oldest records (TRIM_HORIZON), or at those that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,9 +23,8 @@ from dynamodb_outbox.core.eventsource.machine import ShardMachine
 from dynamodb_outbox.core.limits import ITERATOR_MS, STREAM_PAGE_RECORDS, STREAM_POLL_MS
 from dynamodb_outbox.testing.simulation.facts import Checkpointed, Discarded, Gap, Started
 from dynamodb_outbox.testing.simulation.faults import Met
-from dynamodb_outbox.testing.simulation.kernel import Mailbox
-from dynamodb_outbox.testing.simulation.process import START_MS, Process
-from dynamodb_outbox.testing.simulation.stream import IteratorExpired, Page, ShardGone, TrimmedAway
+from dynamodb_outbox.testing.simulation.process import START_MS
+from dynamodb_outbox.testing.simulation.stream import Iterator, IteratorExpired, Page, ShardGone, TrimmedAway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.faults import FaultPlan
     from dynamodb_outbox.testing.simulation.network import Network
-    from dynamodb_outbox.testing.simulation.stream import Iterator, Stream
+    from dynamodb_outbox.testing.simulation.stream import Stream
 
 __all__ = ["Invoker", "Kept", "Source"]
 
@@ -48,8 +47,10 @@ _CREATED_MS = (0, 5_000)
 class Invoker(Protocol):
     """A function, as the event source sees it."""
 
-    def invoke(self, records: Sequence[StreamRecord], *, shard: str, lane: int) -> Answer:
-        """Run the function on a batch of this lane of a shard and return its answer; blocks the strand."""
+    def invoke(
+        self, records: Sequence[StreamRecord], answered: Callable[[Answer], object], *, shard: str, lane: int
+    ) -> None:
+        """Run the function on a batch of this lane of a shard; `answered` is called with its answer, later."""
         ...
 
 
@@ -82,10 +83,7 @@ class _Reader:
 class _Run:
     """One life of the process: all that is lost with it."""
 
-    process: Process
     readers: dict[str, _Reader] = field(default_factory=dict)
-    idle: list[Mailbox[tuple[_Reader, Invoke]]] = field(default_factory=list)
-    workers: int = 0
 
 
 class Source:
@@ -143,13 +141,12 @@ class Source:
         if run is not None:
             down_ms = self._chance.whole(*_DOWN_MS, "down", self._lives)
             self._kernel.call_at(self._kernel.now_ms + down_ms, self._begin)
-            run.process.kill()
 
     # --- shards and polls ---
 
     def _begin(self) -> None:
         self._lives += 1
-        self._run = _Run(Process(self._kernel, f"source-{self.destination}.{self._lives}", self._chance.seed))
+        self._run = _Run()
         if not self.kept.started:
             self.kept.started = True
             if self._starting is StartingPosition.LATEST:
@@ -226,9 +223,10 @@ class Source:
         now_ms, shard = self._kernel.now_ms, reader.shard
         iterator = reader.iterator
         if iterator is not None and reader.polling:
-            iterator = replace(iterator, made_ms=now_ms)  # it was polled all the time, and nothing was there
+            # It was polled all the time, and nothing was there.
+            iterator = Iterator(iterator.shard, iterator.index, now_ms)
         if iterator is not None and self._expires(shard):
-            iterator = replace(iterator, made_ms=now_ms - ITERATOR_MS - 1)
+            iterator = Iterator(iterator.shard, iterator.index, now_ms - ITERATOR_MS - 1)
         try:
             if iterator is None:
                 iterator = self._stream.iterator(shard, after=reader.seen)
@@ -283,23 +281,18 @@ class Source:
             self._readable(shard, now_ms)  # by the iterator that it had when it stopped polling
 
     def _hand_out(self, run: _Run, reader: _Reader, command: Invoke) -> None:
-        """Give an invocation to a strand that has none, a new one if need be."""
-        if run.idle:
-            box = run.idle.pop()
-        else:
-            box = Mailbox(self._kernel)
-            run.workers += 1
-            run.process.spawn(f"worker-{run.workers}", partial(self._work, run, box))
-        box.put((reader, command))
+        """Have the function invoked, as the next thing."""
 
-    def _work(self, run: _Run, box: Mailbox[tuple[_Reader, Invoke]]) -> None:
-        while True:
-            reader, command = box.take()
-            answer = self._function.invoke(command.records, shard=reader.shard, lane=command.lane)
-            run.idle.append(box)
-            self._answered(run, reader, command.lane, answer)
+        def invoke() -> None:
+            if self._run is run:
+                answered = partial(self._answered, run, reader, command.lane)
+                self._function.invoke(command.records, answered, shard=reader.shard, lane=command.lane)
+
+        self._kernel.call_at(self._kernel.now_ms, invoke)
 
     def _answered(self, run: _Run, reader: _Reader, lane: int, answer: Answer) -> None:
+        if self._run is not run:
+            return  # whoever asked is dead
         met = Met(shard=reader.shard)
         if self._faults.take("source_restart", self.destination, met=met) is not None:
             self.kill()

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -164,6 +164,7 @@ class Stream:
         self._opened = 0
         self._numbers: set[int] = set()
         self._sizes: dict[RecordKey, int] = {}
+        self._key_sizes: dict[RecordKey, int] = {}
         self._held_until_ms = 0
         self._when_held: Callable[[str], object] | None = None
         self._watchers: list[Callable[[str, int], object]] = []
@@ -175,14 +176,14 @@ class Stream:
 
     def append(self, changes: Sequence[Change]) -> None:
         """Take the changes of one transaction, committed now."""
-        spread_ms = self._settings.spread_ms
+        spread_ms, several = self._settings.spread_ms, len(changes) > 1
         taken = []
         for change in changes:
             partition = change.item[0]
             self._changes[partition] += 1
             nth = self._changes[partition]
             queue = partition if self._settings.order == "partition" else change.item
-            place = self._chance.unit("place", partition, nth) if len(changes) > 1 else 0
+            place = self._chance.unit("place", partition, nth) if several else 0
             taken.append((place, nth, queue, change))
         for _, nth, queue, change in sorted(taken, key=itemgetter(0)):
             self._waiting[queue].append((change, nth))
@@ -298,8 +299,8 @@ class Stream:
         change, nth = waiting.popleft()
         if not waiting:
             del self._waiting[queue]
-        hashed = int.from_bytes(blake2b(change.item[0].encode(), digest_size=4).digest(), "big")
-        shard = next(one for one in self._shards.values() if one.closed_ms is None and one.low <= hashed < one.high)
+        hashed = _hash(change.item[0])
+        (shard,) = [one for one in self._shards.values() if one.closed_ms is None and one.low <= hashed < one.high]
         now_ms = self._kernel.now_ms
         number = self._next_number(shard, change.item[0], nth)
         record = stream_record(self._body(change, number))
@@ -352,7 +353,9 @@ class Stream:
         after = 0 if change.new is None else item_bytes(change.new)
         if after:
             self._sizes[change.item] = after
-        return item_bytes(change.keys) + before + after
+        if change.item not in self._key_sizes:
+            self._key_sizes[change.item] = item_bytes(change.keys)
+        return self._key_sizes[change.item] + before + after
 
     def _open(self, parent: str | None, low: int, high: int, last: int, *, listed_ms: int) -> str:
         name = f"shardId-{self._opened:08d}"
@@ -381,6 +384,11 @@ class Stream:
     def _tell(self, shard: str, at_ms: int) -> None:
         for watcher in self._watchers:
             watcher(shard, at_ms)
+
+
+@lru_cache(maxsize=256)
+def _hash(partition: str) -> int:
+    return int.from_bytes(blake2b(partition.encode(), digest_size=4).digest(), "big")
 
 
 def _number(record: StreamRecord) -> int:

@@ -203,7 +203,8 @@ class Table:
 
     def _checked(self, operation: str, action: Mapping[str, Any]) -> RecordKey:
         """Return the item that an action is about, after a look at what it says."""
-        if strange := sorted(action.keys() - _UNDERSTOOD):
+        if not action.keys() <= _UNDERSTOOD:
+            strange = sorted(action.keys() - _UNDERSTOOD)
             raise NotSimulated(f"{operation} with {', '.join(strange)}: with {', '.join(sorted(_UNDERSTOOD))} it is.")
         if action["TableName"] != TABLE:
             raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")

@@ -14,7 +14,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.ports import Clock, Crew, Entropy
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.process import Process
-    from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
+    from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings, Settle
     from dynamodb_outbox.testing.simulation.writers import Write
 
 __all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
@@ -60,6 +60,8 @@ LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
 
 Published records are kept for a minute, so that TTL has something to delete.
 """
+
+_FILTERS = compile_filters(stream_filter(LAYOUT))
 
 _TABLE_CALLS = 2
 _LISTED_MS = 1_000
@@ -146,7 +148,7 @@ def run(
             world.note_what_is_left()
         finally:
             world.kernel.close()
-    return world.ledger.facts
+    return world.ledger.close()
 
 
 class _World:
@@ -164,7 +166,7 @@ class _World:
         faults = Faults(scenario.plan, self.kernel, self.ledger)
         self._network = Network(self.kernel, self.ledger, faults, self._chance)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
-        self._table = Table(self.kernel, self._stream, replace(LAYOUT, settle=self._settings.settle), self._chance)
+        self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
@@ -223,7 +225,7 @@ class _World:
         return FunctionWorld(
             bus.destination,
             TABLE,
-            replace(LAYOUT, settle=self._settings.relay_settle),
+            _layout(self._settings.relay_settle),
             self._settings.ordering,
             self._settings.in_flight,
             self._settings.on_poison,
@@ -243,6 +245,11 @@ class _World:
             of_writer[write.writer].append(write)
         for name, writes in sorted(of_writer.items()):
             Writer(self._network, self._chance, self._table, writes, name=name).start()
+
+
+@lru_cache(maxsize=8)
+def _layout(settle: Settle) -> Layout:
+    return replace(LAYOUT, settle=settle)
 
 
 def _is_of_a_call(error: BaseException | None) -> bool:
@@ -270,7 +277,7 @@ def mapping_of(settings: Settings) -> MappingConfig:
         batch_size=settings.batch_size,
         batching_window_ms=settings.window_ms,
         parallelization_factor=settings.parallelization,
-        filters=compile_filters(stream_filter(LAYOUT)) if settings.filtered else NO_FILTERS,
+        filters=_FILTERS if settings.filtered else NO_FILTERS,
         maximum_retry_attempts=settings.retries,
         maximum_record_age_s=settings.record_age_s,
         bisect_on_error=settings.bisect,

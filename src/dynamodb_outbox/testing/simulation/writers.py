@@ -146,7 +146,7 @@ class Writer:
         self._kernel.call_at(self._kernel.now_ms + down_ms, self.start)
 
     def _work(self, process: Process) -> None:
-        entropy = _Entropy()
+        entropy = ProcessEntropy("")  # begins anew with each transaction: without a write the others have the same ids
         client = TableClient(self._network, process, self._table)
         outbox = Outbox(
             TABLE, source=SOURCE, layout=self._table.layout, client=client, clock=process.clock, entropy=entropy
@@ -159,7 +159,7 @@ class Writer:
             self._at_work = None
 
     def _see_through(
-        self, write: Write, outbox: Outbox, client: TableClient, entropy: _Entropy, process: Process
+        self, write: Write, outbox: Outbox, client: TableClient, entropy: ProcessEntropy, process: Process
     ) -> None:
         """Send a write, and a command again as long as nobody knows how it ended."""
         while True:
@@ -287,25 +287,6 @@ def _widened(member: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _events(record: WireItem, layout: Layout) -> tuple[Event, ...]:
     return decode(record, layout, source=SOURCE).events if SCHEMA in record else events_by_hand(record, layout)
-
-
-class _Entropy:
-    """`ports.Entropy` with a seed for each transaction: leaving a write out leaves the ids of all others alone."""
-
-    def __init__(self) -> None:
-        self._source = ProcessEntropy("")
-
-    def begin(self, seed: str) -> None:
-        """Go on from a seed."""
-        self._source = ProcessEntropy(seed)
-
-    def bytes(self, count: int) -> bytes:
-        """Return `count` bytes."""
-        return self._source.bytes(count)
-
-    def unit(self) -> float:
-        """Return a number from 0 (included) to 1 (excluded)."""
-        return self._source.unit()
 
 
 class TableClient(SimulatedClient):

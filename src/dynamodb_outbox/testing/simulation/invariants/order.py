@@ -1,0 +1,124 @@
+"""P4: the order in which the events of a key, and of a record, are first accepted; and what a source owes to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.testing.simulation.facts import Answered, Discarded, Invoked, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dynamodb_outbox.testing.simulation.facts import RecordKey
+    from dynamodb_outbox.testing.simulation.history import Born, Found, History, Place
+
+__all__ = ["items_in_order", "order_in_record", "order_per_key", "parked_keys_stay_parked"]
+
+
+def order_per_key(of: History) -> Iterator[Found]:
+    """P4. Of the events of one key, each is first accepted after those before it; parked and lost ones are left out.
+
+    Lost are those that the event source gave up or missed.
+    """
+    if of.terms.ordered_keys:
+        for events in of.keys.values():
+            yield from _disorder(of, events, of.skipped_at)
+
+
+def order_in_record(of: History) -> Iterator[Found]:
+    """P4. Of the events of one record, each is first accepted after those before it; parked ones are left out."""
+    if of.terms.ordered_records:
+        for events in of.records.values():
+            yield from _disorder(of, events, of.parked_at)
+
+
+def parked_keys_stay_parked(of: History) -> Iterator[Found]:
+    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination."""
+    if not of.terms.parked_keys:
+        return
+    for events in of.keys.values():
+        for destination in of.terms.destinations:
+            park: tuple[int, Born] | None = None
+            for one in events:
+                at, accepted = of.parked_at(destination, one), of.said_at(destination, one)
+                if park is not None and accepted is not None:
+                    words = f"{destination} accepted {one.name}, and {park[1].name} of its key is parked"
+                    yield words, (park[0], accepted)
+                elif at is not None and accepted is None and park is None:
+                    park = at, one
+
+
+def items_in_order(of: History) -> Iterator[Found]:
+    """Demand of the event source that a change of an item is handed over only when those before it are done.
+
+    So it is within each lane of a shard, however many there are. What is handed over in one batch is in order in it.
+    What was trimmed in the middle of its retries, so that the source has a gap there, is done with.
+    """
+    for destination in of.terms.destinations:
+        first, done = _first_handed(of, destination), _first_done(of, destination)
+        for numbers in _changes(of).values():
+            handed = [place for place in numbers if place in first]
+            for earlier, later in pairwise(handed):
+                at = first[later]
+                together = _numbers_at(of, at)
+                if earlier[1] in together and together.index(earlier[1]) < together.index(later[1]):
+                    continue
+                if min(done.get(earlier, at), of.missed.get((destination, earlier), at)) >= at:
+                    words = f"{later[1]} of {later[0]} was handed over to {destination} before {earlier[1]} was done"
+                    yield words, (first[earlier], at)
+
+
+def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None]) -> Iterator[Found]:
+    for destination in of.terms.destinations:
+        last: tuple[int, Born] | None = None
+        for one in events:
+            index, skipped = of.said_at(destination, one), left_out_at(destination, one)
+            if index is None or (skipped is not None and skipped < index):
+                continue
+            if last is not None and index < last[0]:
+                words = f"{destination} accepted {one.name} before {last[1].name}"
+                yield words, (last[1].index, one.index, index, last[0])
+            else:
+                last = (index, one)
+
+
+def _changes(of: History) -> dict[RecordKey, list[Place]]:
+    """Return where the changes of each item are that has several, in their order."""
+    found: defaultdict[RecordKey, list[Place]] = defaultdict(list)
+    for _, fact in of.each(Written):
+        found[fact.item].append((fact.shard, fact.number))
+    return {item: places for item, places in found.items() if len(places) > 1}
+
+
+def _numbers_at(of: History, index: int) -> tuple[str, ...]:
+    fact = of.facts[index]
+    return fact.numbers if isinstance(fact, Invoked) else ()
+
+
+def _first_handed(of: History, destination: str) -> dict[Place, int]:
+    """Return when each stream record was handed over first."""
+    first: dict[Place, int] = {}
+    for index, fact in of.each(Invoked):
+        if fact.destination == destination:
+            for number in fact.numbers:
+                first.setdefault((fact.shard, number), index)
+    return first
+
+
+def _first_done(of: History, destination: str) -> dict[Place, int]:
+    """Return when each stream record was done first."""
+    done: dict[Place, int] = {}
+    for index, fact in of.among(Answered, Discarded):
+        if isinstance(fact, Answered) and not fact.whole:
+            invoked = of.invoked.get(fact.invocation)
+            if invoked is not None and invoked.destination == destination:
+                lowest = min(map(int, fact.failed), default=None)
+                for number in invoked.numbers:
+                    if lowest is None or int(number) < lowest:
+                        done.setdefault((invoked.shard, number), index)
+        elif isinstance(fact, Discarded) and fact.destination == destination:
+            for number in fact.numbers:
+                done.setdefault((fact.shard, number), index)
+    return done

@@ -1,0 +1,155 @@
+"""What becomes of records in the table: settled when they may be, parked when they have to be, and so in the end.
+
+What is asked of the table is read from what is left in it at the end of a run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.record.states import PARKED, PENDING, WAYS
+from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Faulted, Moved, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dynamodb_outbox.testing.simulation.facts import RecordKey
+    from dynamodb_outbox.testing.simulation.history import Born, Found, History
+
+__all__ = [
+    "parked_only_what_cannot_pass",
+    "parked_stays_parked",
+    "parks_are_limited",
+    "settled_after_accepted",
+    "settled_as_it_says",
+    "settled_in_the_end",
+]
+
+_PARKS = 10
+_WINDOW_MS = 50_000
+"""A minute, less the time that a park may be on its way."""
+
+
+def settled_after_accepted(of: History) -> Iterator[Found]:
+    """Demand that a record is published in the table only when all of its events were accepted, or parked.
+
+    Given up, or trimmed, is neither: nobody has got it.
+    """
+    for index, fact in of.each(Moved):
+        invocation = of.invoked.get(fact.invocation)
+        if fact.state != "published" or invocation is None:
+            continue
+        for one in of.records.get(fact.record, ()):
+            done = of.taken_at(invocation.destination, one)
+            if done is None or done > index:
+                yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
+
+
+def settled_as_it_says(of: History) -> Iterator[Found]:
+    """Demand that a record is settled as its writer counts on: deleted, kept, or left alone, as the record says."""
+    way = WAYS[of.terms.settle]
+    parked: set[RecordKey] = set()
+    for index, fact in of.each(Moved):
+        if fact.record not in of.records:
+            continue
+        if fact.state == "parked":
+            parked.add(fact.record)
+        elif fact.state == "published" and fact.gone is way.stays:
+            what = "deleted" if fact.gone else "kept"
+            yield f"a record of {fact.record[0]} was {what}, which is not what it says", (index,)
+        elif fact.state == "published" and not way.writes and fact.record not in parked:
+            yield f"a record of {fact.record[0]} was settled that says that nothing settles it", (index,)
+
+
+def settled_in_the_end(of: History) -> Iterator[Found]:
+    """Demand that a record is published in the table at the end, if no fault met the invocation that had it accepted.
+
+    What says of itself that nothing settles it is not asked for, nor what was parked or deleted; and nothing is of who
+    leaves the table alone altogether.
+    """
+    by_function = any(fact.invocation in of.invoked for _, fact in of.each(Moved))
+    if of.left is None or not by_function or not WAYS[of.terms.settle].writes:
+        return
+    last = {fact.event_id: (fact.invocation, index) for index, fact in of.each(Accepted)}
+    answered = {fact.invocation for _, fact in of.each(Answered)}
+    for record, events in of.records.items():
+        found = _left_of(of, record)
+        if not found or any(one.state != PENDING for one in found):
+            continue
+        accepted = [last.get(one.event_id, (0, 0)) for one in events]
+        invocations = {invocation for invocation, _ in accepted}
+        if len(invocations) == 1 and (invocations & answered) - of.faulted.keys():
+            words = f"the record of {events[-1].name} is pending at the end, and nothing kept it from being settled"
+            yield words, (events[-1].index, accepted[-1][1])
+
+
+def parked_only_what_cannot_pass(of: History) -> Iterator[Found]:
+    """Demand that an event is parked only when its bus refused it for what it says, or nobody could ever send it.
+
+    Where keys are parked, one of its key.
+    """
+    for park in of.parks.values():
+        one = park.event
+        by = of.terms.destinations if park.destination is None else (park.destination,)
+        blamed = of.keys[one.key] if of.terms.parks_keys else [one]
+        if any(other.unfit for other in blamed):
+            continue
+        if not any(of.refused.get((name, other.event_id), park.index) < park.index for name in by for other in blamed):
+            shown = [
+                place
+                for place, fact in enumerate(of.facts[: park.index])
+                if isinstance(fact, (Rejected, Accepted)) and fact.event_id == one.event_id
+            ]
+            yield f"{one.name} was parked, and no bus had refused it for good", (one.index, *shown[-3:], park.index)
+
+
+def parked_stays_parked(of: History) -> Iterator[Found]:
+    """Demand that what was parked, and not accepted, is parked in the table at the end, where an operator sees it."""
+    for park in of.parks.values() if of.left is not None else ():
+        one = park.event
+        by = of.terms.destinations if park.destination is None else (park.destination,)
+        if all(of.said_at(name, one) is not None for name in by) or _is_operated(of, one.record):
+            continue
+        if not any(_is_parked_for(found.state, found.events, one) for found in _left_of(of, one.record)):
+            yield f"{one.name} was parked, and is not parked in the table any more", (park.index,)
+        elif not any(found.visible for found in _left_of(of, one.record)):
+            yield f"{one.name} was parked, and is not in the index, where an operator would see it", (park.index,)
+
+
+def parks_are_limited(of: History) -> Iterator[Found]:
+    """Demand that an instance parks ten records a minute at most that its bus refused: so many cannot all be poison.
+
+    Not counted is what nobody could read or send, which is not the bus's word, what is parked because its key is, and
+    what an invocation parked in which the answer to a park was lost: where the SDK's second attempt was turned away,
+    the relay was told that nothing was parked.
+    """
+    of_instance: defaultdict[str, list[int]] = defaultdict(list)
+    lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind == "park_lost_after"}
+    for record, index in of.parked_records.items():
+        invocation = getattr(of.facts[index], "invocation", 0)
+        invoked = of.invoked.get(invocation)
+        if (
+            invoked is not None
+            and invocation not in lost
+            and any((invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ()))
+        ):
+            of_instance[invoked.instance].append(index)
+    for instance, parks in of_instance.items():
+        for first, beyond in zip(parks, parks[_PARKS:], strict=False):
+            if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS:
+                shown = tuple(index for index in parks if first <= index <= beyond)
+                yield f"{instance} parked {_PARKS + 1} records within a minute", shown
+
+
+def _left_of(of: History, record: RecordKey) -> Sequence[Any]:
+    return (of.left or {}).get(record, ())
+
+
+def _is_parked_for(state: str, events: frozenset[str] | None, one: Born) -> bool:
+    return state == PARKED and (events is None or str(one.position) in events)
+
+
+def _is_operated(of: History, record: RecordKey) -> bool:
+    """Whether somebody deleted a record, or what stands for it beside it."""
+    return any(pk == record[0] and sk.startswith(record[1]) for pk, sk in of.operated)
