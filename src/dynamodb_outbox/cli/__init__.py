@@ -20,7 +20,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox._version import __version__
-from dynamodb_outbox.cli import consume_arguments, demo_arguments, outbox_arguments
+from dynamodb_outbox.cli import (
+    consume_arguments,
+    cost_arguments,
+    demo_arguments,
+    guarantees_arguments,
+    infra_arguments,
+    outbox_arguments,
+    package_arguments,
+)
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -90,6 +98,10 @@ def _parser() -> argparse.ArgumentParser:
     outbox_arguments.add_sweep_to(commands)
     outbox_arguments.add_status_to(commands)
     consume_arguments.add_to(commands)
+    infra_arguments.add_to(commands)
+    package_arguments.add_to(commands)
+    guarantees_arguments.add_to(commands)
+    cost_arguments.add_to(commands)
     return parser
 
 

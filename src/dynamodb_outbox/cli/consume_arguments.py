@@ -25,6 +25,7 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(draws=False)
     add = parser.add_argument
     add("inbox", metavar="MODULE:INBOX", help="the consumer")
     add("--queue", required=True, metavar="URL", help="the queue, standard or FIFO")
