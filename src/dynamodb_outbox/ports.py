@@ -19,10 +19,22 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
     from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.order import Position
+    from dynamodb_outbox.core.record.leases import Lease
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
     from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
+    from dynamodb_outbox.core.record.pending import Entry
     from dynamodb_outbox.core.record.waiting import Found
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared, Verified
+    from dynamodb_outbox.core.sweeping.commands import (
+        Failed,
+        KeyFound,
+        LeaseFound,
+        LeaseWritten,
+        List,
+        Listed,
+        Tally,
+        WriteLease,
+    )
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import DataRef, Event
 
@@ -30,10 +42,12 @@ __all__ = [
     "Clock",
     "Crew",
     "Entropy",
+    "Leases",
     "MessageQueue",
     "Observer",
     "ParkedKeys",
     "PayloadStore",
+    "PendingIndex",
     "Positions",
     "RecordStates",
     "Results",
@@ -266,6 +280,53 @@ class ParkedKeys(Protocol):
 
     def release(self, table: str, key: str) -> Released:
         """Let a key go on; every failure of the call is an answer."""
+        ...
+
+
+class PendingIndex(Protocol):
+    """The index of pending records, and the records that it leads to. It may be called from several threads at once."""
+
+    @property
+    def region(self) -> str | None:
+        """The AWS Region of the table, None when it is not known."""
+        ...
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def list(self, table: str, asked: List) -> Listed | Failed:
+        """Return a page of a partition of the index; every failure of the call is an answer."""
+        ...
+
+    def read(self, table: str, entries: Sequence[Entry]) -> KeyFound:
+        """Return the pending records of the key that entries of the index are of; every failure is an answer."""
+        ...
+
+    def tally(self, table: str, shard: str) -> Tally:
+        """Count the records of a partition of the index, and tell the oldest; every failure is an answer."""
+        ...
+
+
+class Leases(Protocol):
+    """Who may sweep a partition of the index."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def read(self, table: str, shard: str) -> LeaseFound | Failed:
+        """Read the lease of a partition of the index, consistently; every failure of the call is an answer."""
+        ...
+
+    def write(self, table: str, asked: WriteLease) -> LeaseWritten | Failed:
+        """Store a lease, if what is there is as it was seen; every failure of the call is an answer."""
+        ...
+
+    def read_all(self, table: str, shards: Sequence[str]) -> Mapping[str, Lease]:
+        """Return the leases that there are of up to 100 partitions. Raises TableUnavailable."""
         ...
 
 

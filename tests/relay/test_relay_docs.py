@@ -53,5 +53,6 @@ def test_the_time_outs_of_the_readme_fit_and_no_second_less(arn: str, caplog: py
     seconds = queue if arn.startswith("sqs") else bus_or_topic
     for left_ms, warned in ((seconds * 1000 - 1, False), (seconds * 1000 - 1001, True)):
         sink = sink_from_arn(f"arn:aws:{arn.format('eu-west-1:123456789012')}")
-        Relay(sink)._margin(left_ms, for_publish=True)
+        relay = Relay(sink)
+        relay._margins.deadlines(left_ms, left_ms, relay._table_request_ms)
         assert ("hangs" in caplog.text) is (warned and not arn.startswith("sns"))

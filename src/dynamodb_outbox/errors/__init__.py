@@ -57,6 +57,7 @@ from dynamodb_outbox.errors.reading import (
     StreamMissing,
     StreamRefused,
     StreamUnavailable,
+    TableUnavailable,
     UnhandledEvent,
     UploadFailed,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "StreamRefused",
     "StreamUnavailable",
     "TableMismatch",
+    "TableUnavailable",
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",
