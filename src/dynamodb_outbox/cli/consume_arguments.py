@@ -43,6 +43,7 @@ def add_to(commands: Any) -> None:
         metavar="SECONDS",
         help="when the messages of a worker that was killed, and those that failed, come again (default: 60)",
     )
+    parser.set_defaults(draws=False, when_ended="ended at once; messages that were worked on come again")
 
 
 def _number(least: int, most: int) -> Any:
