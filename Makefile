@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check bench mutate clean
+.PHONY: help setup demo test lint format types layers check bench cdk mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,10 @@ check: lint types layers test ## everything that a change must pass
 bench: $(READY) ## ratios against a named rival, in the same run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aws-lambda-powertools>=3.37'
 	@$(BIN)/python -m bench $(ARGS)
+
+cdk: $(READY) ## the CDK construct, synthesized for real (needs node; installs 430 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aws-cdk-lib>=2.170'
+	@$(BIN)/pytest -q tests/infra/cdk_synth.py
 
 MUTANTS ?=
 

@@ -74,10 +74,12 @@ class Webhook:
         """Ask whether the address is there."""
         found = self._ask("GET")
         if not isinstance(found, Fault):
-            return Verified(Presence.OK) if found == b"ready" else Verified(Presence.UNSURE, "another kind of answer")
+            if found == b"ready":
+                return Verified(Presence.OK)
+            return Verified(Presence.UNSURE, "another kind of answer", passing=True)  # as none: ask again
         if found.code == "404":
             return Verified(Presence.MISSING, str(found))
-        return Verified(Presence.UNSURE, str(found), passing=found.kind is not Kind.TARGET)  # no answer: ask again
+        return Verified(Presence.UNSURE, str(found), passing=found.kind is not Kind.TARGET)  # may not ask, or no answer
 
     def _ask(self, method: str, body: str | None = None) -> bytes | Fault:
         connection = http.client.HTTPConnection(self._url.netloc, timeout=self._timeout_s)

@@ -10,13 +10,14 @@ import sys
 import textwrap
 import threading
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dynamodb_outbox import Outbox, aws_lambda
 from dynamodb_outbox.adapters.streams import DynamoDbStream
-from dynamodb_outbox.aws_lambda import relay_from, relay_handler
+from dynamodb_outbox.aws_lambda import relay_from, relay_handler, sweep_handler, sweeper_from
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.layout import Layout
@@ -43,7 +44,8 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in os.environ:
         if name.startswith("OUTBOX_"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(aws_lambda, "_ours", aws_lambda._OneRelay(os.environ))
+    monkeypatch.setattr(aws_lambda, "_ours", aws_lambda._one_relay(os.environ))
+    monkeypatch.setattr(aws_lambda, "_our_sweeper", aws_lambda._one_sweeper(os.environ))
     library = logging.getLogger("dynamodb_outbox")
     before, handlers = library.level, list(library.handlers)
     yield monkeypatch
@@ -84,13 +86,15 @@ IMPORTS = """
     loaded = set(sys.modules) - before
     ours = {name.removeprefix("dynamodb_outbox.").partition(".")[0] for name in loaded if "dynamodb_outbox." in name}
     assert "boto3" in loaded
-    assert not ours & {"outbox", "transaction", "consume", "local", "testing", "cli", "process"}, sorted(ours)
+    others = {"outbox", "transaction", "consume", "recover", "local", "testing", "cli", "process"}
+    assert not ours & others, sorted(ours)
     assert not {"dynamodb_outbox.core.commit", "dynamodb_outbox.core.eventsource"} & loaded
     assert not {"asyncio", "difflib", "sqlite3", "unittest"} & loaded
     assert threading.active_count() == 1
     import boto3
     assert boto3.DEFAULT_SESSION is None
-    assert dynamodb_outbox.aws_lambda._ours._relay is None
+    assert dynamodb_outbox.aws_lambda._ours._made is None
+    assert dynamodb_outbox.aws_lambda._our_sweeper._made is None
 """
 
 
@@ -195,6 +199,41 @@ def test_the_relay_has_what_the_variables_say() -> None:
     assert (repr(relay.sink), relay.layout, relay._table) == (f"EventBridge({BUS!r})", Layout(ttl="gone"), "shop")
 
 
+# --- the sweeper ---
+
+
+def test_the_sweeper_has_what_the_variables_say() -> None:
+    """Sink, layout and arguments arrive; what does not go together is told in one error."""
+    needed = {"OUTBOX_SINK": BUS, "OUTBOX_TABLE": "shop"}
+    sweeper = sweeper_from({**needed, "OUTBOX_LAYOUT": '{"ttl": "gone"}', "OUTBOX_MIN_AGE": "60"})
+    assert (repr(sweeper.sink), sweeper.layout, sweeper.table) == (f"EventBridge({BUS!r})", Layout(ttl="gone"), "shop")
+    assert sweeper.min_age == timedelta(minutes=1)
+    layout = '{"pk_type": "N"}'
+    with pytest.raises(InvalidEnvironment, match=r"go together: .*Sweeper\(on_poison='park_key'\)"):
+        sweeper_from({**needed, "OUTBOX_LAYOUT": layout, "OUTBOX_ON_POISON": "park_key"})
+
+
+def test_a_sweep_that_is_set_up_wrong_fails_each_time_and_the_log_says_it_once(
+    variables: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A schedule's error metric shows it."""
+    variables.setenv("OUTBOX_SINK", BUS)
+    for _ in range(2):
+        with pytest.raises(InvalidEnvironment, match="OUTBOX_TABLE is not set"):
+            sweep_handler({}, None)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("nothing is swept until")
+
+
+def test_all_sweeps_of_a_process_have_one_sweeper(variables: pytest.MonkeyPatch) -> None:
+    """What it has met of the relay's lag, and of its sinks, is worth keeping."""
+    variables.setenv("OUTBOX_SINK", BUS)
+    variables.setenv("OUTBOX_TABLE", "shop")
+    assert aws_lambda._our_sweeper.get() is aws_lambda._our_sweeper.get()
+    with pytest.raises(ConfigurationError, match="on a schedule"):
+        sweep_handler(NOTHING, None)
+
+
 # --- what is logged ---
 
 INVOKES = """
@@ -282,6 +321,31 @@ def test_it_relays_on_the_engine_by_variables_alone(engine: Account, endpoints: 
     assert json.loads(of_bus["Body"])["detail"]["data"] == {"n": 1}
     assert json.loads(of_queue["Body"])["data"] == {"n": 2}
     assert dynamodb.scan(TableName="shop")["Count"] == 0
+
+
+def test_it_sweeps_on_the_engine_by_variables_alone(engine: Account) -> None:
+    """In its own process, at the event of a schedule: what nobody has relayed is on the bus, and settled."""
+    dynamodb, events, sqs = (engine.client(service) for service in ("dynamodb", "events", "sqs"))
+    create_table(dynamodb, "shop")
+    create_bus(events, "orders")
+    queue = create_queue(sqs, "behind")
+    route(events, sqs, bus="orders", queue=queue, rule="all")
+    with Outbox("shop", source="shop.orders", client=dynamodb).transaction() as tx:
+        tx.emit("order.placed", {"n": 1}, key="ORDER#1")
+    variables = {
+        "OUTBOX_SINK": f"arn:aws:events:{REGION}:{engine.account}:event-bus/orders",
+        "OUTBOX_TABLE": "shop",
+        "OUTBOX_MIN_AGE": "0",
+    }
+    environment = function_environment(engine.url, engine.account, extra=variables)
+    handler = "dynamodb_outbox.aws_lambda:sweep_handler"
+    with FunctionProcess(handler, timeout_ms=30_000, init_timeout_ms=60_000, environment=environment) as function:
+        answer = function.invoke({"source": "aws.scheduler"})
+    assert isinstance(answer, Responded)
+    assert isinstance(answer.payload, dict)
+    assert (answer.payload["done"], answer.payload["left"], answer.payload["stopped"]) == (1, 0, None)
+    (message,) = sqs.receive_message(QueueUrl=queue.url, WaitTimeSeconds=5)["Messages"]
+    assert json.loads(message["Body"])["detail"]["data"] == {"n": 1}
 
 
 def test_a_function_that_is_set_up_wrong_fails_by_name(engine: Account) -> None:

@@ -27,7 +27,11 @@ def blocks(language: str) -> list[str]:
 
 def test_the_table_is_that_of_the_variables() -> None:
     """Line by line: a variable that is added, or changed, is in the document."""
-    wanted = [f"| `{each.name}` | {each.values} | {each.unset} | {each.says} |" for each in VARIABLES]
+    of_one = {each.name: f" (read by: {each.read_by[0]})" for each in VARIABLES if len(each.read_by) == 1}
+    wanted = [
+        f"| `{each.name}` | {each.values} | {each.unset} | {each.says}{of_one.get(each.name, '')} |"
+        for each in VARIABLES
+    ]
     assert [line for line in DOCUMENT.splitlines() if line.startswith("| `OUTBOX_")] == wanted
 
 
@@ -38,13 +42,15 @@ def test_no_document_names_a_variable_that_there_is_not(document: str) -> None:
     assert named - {each.name for each in VARIABLES} <= {"OUTBOX_TABEL", "OUTBOX_"}
 
 
-def test_the_handler_of_the_template_is_there() -> None:
-    """Lambda finds it by this name; a time-out is given that the relay can work with."""
-    (template,) = blocks("yaml")
-    ((module, name),) = re.findall(r"Handler: ([\w.]+)\.(\w+)\n", template)
-    assert callable(getattr(importlib.import_module(module), name))
-    assert all(int(seconds) >= 15 for seconds in re.findall(r"Timeout: (\d+)", template))
-    assert "ReportBatchItemFailures" in template
+def test_the_handlers_of_the_templates_are_there() -> None:
+    """Lambda finds them by these names; a time-out is given that they can work with."""
+    relay, sweep = blocks("yaml")
+    for template, expected in ((relay, "relay_handler"), (sweep, "sweep_handler")):
+        ((module, name),) = re.findall(r"Handler: ([\w.]+)\.(\w+)\n", template)
+        assert name == expected
+        assert callable(getattr(importlib.import_module(module), name))
+        assert all(int(seconds) >= 15 for seconds in re.findall(r"Timeout: (\d+)", template))
+    assert "ReportBatchItemFailures" in relay
 
 
 def test_the_routes_are_taken() -> None:

@@ -90,6 +90,19 @@ def test_the_readme_writes_relays_and_consumes(engine: Account, monkeypatch: pyt
     assert invoice["cents"] == {"N": "500"}
 
 
+def test_the_readme_sweeps(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its example, as it stands: what is young is the relay's."""
+    configure(engine, monkeypatch)
+    create_table(engine.client("dynamodb"), "shop")
+    create_bus(engine.client("events"), "orders")
+    with Outbox("shop", source="shop.orders", client=engine.client("dynamodb")).transaction() as tx:
+        tx.emit("order.placed", {"n": 1}, key="ORDER#1")
+    (example,) = (block for block in python_blocks(README) if "Sweeper(" in block)
+    found: dict[str, Any] = {}
+    exec(example, found)  # noqa: S102 -- running it is the test
+    assert found["sweep"]({}, None)["idle"] == 16
+
+
 def test_the_readme_keeps_large_data_in_s3(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its example of a claim check, as it stands: data beyond all limits is written, published and consumed."""
     configure(engine, monkeypatch)
@@ -98,7 +111,8 @@ def test_the_readme_keeps_large_data_in_s3(engine: Account, monkeypatch: pytest.
         create_table(dynamodb, table)
     s3.create_bucket(Bucket="shop-payloads")
     large: dict[str, Any] = {}
-    exec(python_blocks(README)[3], large)  # noqa: S102 -- running it is the test
+    (example,) = (block for block in python_blocks(README) if "ClaimCheck(" in block)
+    exec(example, large)  # noqa: S102 -- running it is the test
     data = {"text": "x" * 2_000_000}
     with large["reports"].transaction() as tx:
         event = tx.emit("report.made", data, key="REPORT#1")

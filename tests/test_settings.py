@@ -13,19 +13,26 @@ from hypothesis import strategies as st
 
 from dynamodb_outbox.core.codec.envelope import ENVELOPES
 from dynamodb_outbox.core.relay.outcome import Prepared
-from dynamodb_outbox.environment.settings import layout_text, settings_of
-from dynamodb_outbox.environment.variables import VARIABLES
+from dynamodb_outbox.environment.settings import layout_from, layout_text, settings_of
+from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.recover import Sweeper
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge, Router, Sns, Sqs
 
 BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders"
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:orders.fifo"
+MADE: dict[str, type[Any]] = {RELAY: Relay, SWEEP: Sweeper}
 BY_ARGUMENT = {each.argument: each for each in VARIABLES if each.argument is not None}
-DEFAULTS = {name: each.default for name, each in inspect.signature(Relay).parameters.items()}
+OF = {
+    function: {name: each.default for name, each in inspect.signature(made).parameters.items()}
+    for function, made in MADE.items()
+}
+NEEDED = {"OUTBOX_SINK": BUS, "OUTBOX_TABLE": "any"}
+EACH = [(function, argument) for function in MADE for argument in BY_ARGUMENT if argument in OF[function]]
 
 
 def problems(**variables: str) -> tuple[str, ...]:
@@ -41,7 +48,7 @@ def test_a_sink_is_all_that_is_needed() -> None:
         {"OUTBOX_SINK": BUS, "PATH": "/bin", "AWS_REGION": "eu-west-1", "OUTBOX": "x", "MY_OUTBOX_": ""}
     )
     assert isinstance(settings.sink, EventBridge)
-    assert (settings.sink.bus, settings.layout, settings.relay, settings.log_level) == (BUS, Layout(), {}, None)
+    assert (settings.sink.bus, settings.layout, settings.arguments, settings.log_level) == (BUS, Layout(), {}, None)
 
 
 @pytest.mark.parametrize("environment", [{}, {"OUTBOX_SINK": ""}, {"OUTBOX_SINK": " \n"}, {"OUTBOX_TABLE": "shop"}])
@@ -89,7 +96,11 @@ def test_routes_send_each_type_to_one_sink() -> None:
         ('{"a": "BUS", "b": "orders"}', "OUTBOX_SINK, the route 'b': .*no ARN"),
         ('{"a": 5}', "the route 'a'"),
         ('{"a": ["BUS"]}', "the route 'a'"),
-        ('{"a": "BUS", "a": "TOPIC"}', "a name comes twice"),
+        ('{"a": "BUS", "b": "BUS", "a": "TOPIC"}', "OUTBOX_SINK names 'a' twice"),
+        (
+            "https://sqs.eu-west-1.amazonaws.com/123456789012/a.fifo",
+            "its ARN: arn:aws:sqs:eu-west-1:123456789012:a.fifo",
+        ),
         ('{"a": "BUS"', "no JSON"),
         ('{"a":' * 100_000, "no JSON"),
     ],
@@ -113,7 +124,7 @@ def test_the_envelope_is_that_of_every_sink(sink: str, envelope: str, published:
     assert detail == published if published else json.loads(detail)["specversion"] == "1.0"
 
 
-# --- what is handed on to Relay ---
+# --- what is handed on to Relay and Sweeper ---
 
 VALUES: dict[str, dict[str, Any]] = {
     "table": {"shop": "shop"},
@@ -124,6 +135,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "rate_limit_per_instance": {"1": 1, "1000000": 1_000_000},
     "breaker_after": {"1": 1, "1000000": 1_000_000, "never": None},
     "remember_accepted": {"0": 0, "10000000": 10_000_000},
+    "min_age": {"0": timedelta(0), "604800": timedelta(days=7)},
 }
 """By argument: each text that is at an edge of what the variable may hold, and what it comes to."""
 
@@ -136,48 +148,85 @@ REFUSED: dict[str, list[str]] = {
     "rate_limit_per_instance": ["0", "1000001", "never"],
     "breaker_after": ["0", "1000001", "none", "Never"],
     "remember_accepted": ["-1", "10000001"],
+    "min_age": ["-1", "604801", "1.5", "5m"],
 }
 
 BEYOND = ("-1", "0", "1001", "1000001", "10000001")
 """Texts that are numbers, and beyond an edge."""
 
 
-def test_each_argument_of_relay_that_text_can_say_has_a_variable() -> None:
+def test_each_argument_that_text_can_say_has_a_variable() -> None:
     """What has none is what only a program can give: clients, ports, and what is made of other variables."""
-    assert set(DEFAULTS) - set(BY_ARGUMENT) == {"sink", "layout", "client", "clock", "entropy", "crew"}
+    for function, arguments in OF.items():
+        read = {name for name, each in BY_ARGUMENT.items() if function in each.read_by}
+        assert set(arguments) - read == {"sink", "layout", "client", "clock", "entropy", "crew"}
+        assert read <= set(arguments)
     assert set(VALUES) == set(REFUSED) == set(BY_ARGUMENT)
 
 
 @pytest.mark.parametrize(
-    ("argument", "given_text", "value"), [(name, *each) for name, texts in VALUES.items() for each in texts.items()]
+    ("function", "argument", "given_text", "value"),
+    [(function, name, *each) for function, name in EACH for each in VALUES[name].items()],
 )
-def test_a_value_is_handed_on_as_relay_takes_it(argument: str, given_text: str, value: object) -> None:
+def test_a_value_is_handed_on_as_it_is_taken(function: str, argument: str, given_text: str, value: object) -> None:
     """Up to the edges of what the variable may hold; white space around it is no part of it."""
     for around in ("{}", "  {}\n"):
-        settings = settings_of({"OUTBOX_SINK": BUS, BY_ARGUMENT[argument].name: around.format(given_text)})
-        assert settings.relay == {argument: value}
-        Relay(settings.sink, layout=settings.layout, **settings.relay)
+        settings = settings_of({**NEEDED, BY_ARGUMENT[argument].name: around.format(given_text)}, function)
+        assert settings.arguments == {"table": "any"} | {argument: value}
+        MADE[function](settings.sink, layout=settings.layout, **settings.arguments)
 
 
 @pytest.mark.parametrize(
-    ("argument", "given_text"), [(name, each) for name, texts in REFUSED.items() for each in texts]
+    ("function", "argument", "given_text"),
+    [(function, name, each) for function, name in EACH for each in REFUSED[name]],
 )
-def test_a_value_that_does_not_fit_is_refused_with_the_name_of_its_variable(argument: str, given_text: str) -> None:
-    """It is neither corrected nor left out; and Relay itself would refuse what is beyond an edge as well."""
+def test_a_value_that_does_not_fit_is_refused_with_the_name_of_its_variable(
+    function: str, argument: str, given_text: str
+) -> None:
+    """It is neither corrected nor left out; and the class itself would refuse what is beyond an edge as well."""
     variable = BY_ARGUMENT[argument]
     with pytest.raises(InvalidEnvironment, match=f"^{variable.name} is ") as caught:
-        settings_of({"OUTBOX_SINK": BUS, variable.name: given_text})
+        settings_of({**NEEDED, variable.name: given_text}, function)
     assert len(caught.value.problems) == 1
     value: Any = int(given_text) if given_text in BEYOND else given_text
     with pytest.raises(ConfigurationError):
-        Relay(settings_of({"OUTBOX_SINK": BUS}).sink, **{argument: value})
+        MADE[function](settings_of(NEEDED).sink, **{"table": "any", argument: value})
 
 
-@pytest.mark.parametrize("argument", sorted(set(BY_ARGUMENT) - {"table", "source"}))
-def test_what_holds_without_a_variable_is_relays_default(argument: str) -> None:
-    """The table says so, in the words of the variable; `None` is "no limit"."""
-    default = DEFAULTS[argument]
-    assert BY_ARGUMENT[argument].unset.strip("`") == ("no limit" if default is None else str(default))
+@pytest.mark.parametrize(("function", "argument"), [each for each in EACH if each[1] not in ("table", "source")])
+def test_what_holds_without_a_variable_is_the_default(function: str, argument: str) -> None:
+    """The table says so, in the words of the variable; `None` is "no limit", a time its seconds."""
+    default = OF[function][argument]
+    said = f"{default.total_seconds():.0f}" if isinstance(default, timedelta) else str(default)
+    assert BY_ARGUMENT[argument].unset.strip("`") == ("no limit" if default is None else said)
+
+
+def test_a_function_takes_the_variables_of_the_others_for_right() -> None:
+    """So that a template may give all functions the same ones; what is wrong in them is told all the same."""
+    shared = {**NEEDED, "OUTBOX_MIN_AGE": "60", "OUTBOX_ORDERING": "key", "OUTBOX_REMEMBER_ACCEPTED": "5"}
+    assert settings_of(shared).arguments == {"table": "any", "ordering": "key", "remember_accepted": 5}
+    assert settings_of(shared, SWEEP).arguments == {"table": "any", "min_age": timedelta(minutes=1)}
+    for function in MADE:
+        with pytest.raises(InvalidEnvironment, match=r"OUTBOX_ORDERING.*OUTBOX_MIN_AGE"):
+            settings_of({**shared, "OUTBOX_MIN_AGE": "soon", "OUTBOX_ORDERING": "any"}, function)
+
+
+def test_a_sweep_needs_a_table() -> None:
+    """No stream names it."""
+    with pytest.raises(InvalidEnvironment, match=r"^OUTBOX_TABLE is not set"):
+        settings_of({"OUTBOX_SINK": BUS, "OUTBOX_TABLE": " "}, SWEEP)
+
+
+def test_a_layout_is_read_alone() -> None:
+    """By who needs no sink; other variables may say anything."""
+    environment = {"OUTBOX_LAYOUT": '{"prefix": "A#"}', "OUTBOX_SETTLE": "mark", "OUTBOX_MIN_AGE": "soon"}
+    assert layout_from(environment) == Layout(prefix="A#", settle="mark")
+    assert layout_from({}) == Layout()
+    with pytest.raises(InvalidEnvironment, match="OUTBOX_LAYOUT") as caught:
+        layout_from({"OUTBOX_LAYOUT": '{"prefx": "A#"}', "OUTBOX_SETTLE": "burn"})
+    assert len(caught.value.problems) == 2
+    with pytest.raises(InvalidEnvironment, match="Layout"):
+        layout_from({"OUTBOX_LAYOUT": '{"index": "?"}'})
 
 
 def test_the_envelopes_are_those_that_sinks_know() -> None:
@@ -251,8 +300,9 @@ def test_the_text_of_a_layout_is_short() -> None:
         (f'{{"index_shards": {"9" * 5000}}}', "no JSON"),
         ('{"colums": {}}', "names 'colums', which is no argument of Layout; did you mean 'columns'?"),
         ('{"zzz": 1}', "it has placement, "),
-        ('{"pk": "a", "pk": "b"}', "a name comes twice"),
-        ('{"columns": {"type": "a", "type": "b"}}', "a name comes twice"),
+        ('{"pk": "a", "pk": "b"}', "OUTBOX_LAYOUT names 'pk' twice"),
+        ('{"columns": {"type": "a", "type": "b"}}', "OUTBOX_LAYOUT names 'type' twice"),
+        ('{"published_for": -1}', "published_for is -1 s; the least is 60 s"),
         ('{"pk": 5}', "OUTBOX_LAYOUT: Layout: pk is 5"),
         ('{"pk": "sk"}', "OUTBOX_LAYOUT: Layout"),
         ('{"settle": "burn"}', "OUTBOX_LAYOUT: Layout: settle"),
@@ -296,7 +346,7 @@ def test_a_variable_that_holds_nothing_is_not_set(blank: str) -> None:
     """Templates hand on parameters that were left out as empty text."""
     environment = {each.name: blank for each in VARIABLES} | {"OUTBOX_SINK": BUS}
     settings = settings_of(environment)
-    assert (settings.layout, settings.relay, settings.log_level) == (Layout(), {}, None)
+    assert (settings.layout, settings.arguments, settings.log_level) == (Layout(), {}, None)
 
 
 @pytest.mark.parametrize(

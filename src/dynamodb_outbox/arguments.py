@@ -56,8 +56,10 @@ def whole(value: object, refuse: Refusal, *, least: int, most: int) -> int:
 
 def duration(value: object, refuse: Refusal, *, least: timedelta) -> timedelta:
     """Return a timedelta of `least` or more."""
-    if not isinstance(value, timedelta) or value < least:
-        raise refuse(f"is {shown(value)}; a timedelta of at least {least} is needed.")
+    if not isinstance(value, timedelta):
+        raise refuse(f"is {shown(value)}; a timedelta is needed.")
+    if value < least:
+        raise refuse(f"is {value.total_seconds():g} s; the least is {least.total_seconds():g} s.")
     return value
 
 

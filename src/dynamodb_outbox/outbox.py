@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -13,6 +14,7 @@ from dynamodb_outbox.core.codec.compression import check_encoding
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.codec.values import deserialize_item
+from dynamodb_outbox.core.commit.answers import ReadFailed
 from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
@@ -20,8 +22,9 @@ from dynamodb_outbox.core.commit.targets import Tables
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
-from dynamodb_outbox.core.record.place import guard_partition
-from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded
+from dynamodb_outbox.core.record.guards import guard_content, newer_version
+from dynamodb_outbox.core.record.place import guard_keys, guard_partition
+from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded, NoGuard
 from dynamodb_outbox.keys import Keys, table_name
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.transaction import Setting, Transaction
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.ports import Clock, Entropy
 
 __all__ = ["Outbox", "Transaction"]
+
+_log = logging.getLogger(__name__)
 
 _MILLISECOND = timedelta(milliseconds=1)
 _CLOCK = ("now_ms", "monotonic_ms", "sleep_ms")
@@ -101,6 +106,11 @@ class Outbox:
             payloads=_claim_check(claim_check, max_event_bytes),
             compression=encoding,
         )
+
+    @property
+    def records_table(self) -> str:
+        """The table that holds the records and the guards, by its name or ARN as it was given."""
+        return self._setting.tables.records
 
     def transaction(self, *, idempotency_key: str | None = None, fingerprint: str | None = None) -> Transaction:
         """Return a new transaction: use it as a context manager, or call its commit().
@@ -181,14 +191,34 @@ class Outbox:
         that is written. Raises LimitExceeded for a guard that is too long for a partition key, InvalidAction for text
         without a form in UTF-8.
         """
-        guard, fingerprint = _command_text("guard", guard), _command_text("fingerprint", fingerprint)
-        if text_bytes(guard) > PARTITION_KEY_BYTES:
-            raise LimitExceeded("guard", text_bytes(guard), PARTITION_KEY_BYTES, "bytes", "Use shorter names.")
+        guard, fingerprint = _guard_text(guard), _command_text("fingerprint", fingerprint)
         return Transaction(self._setting, Guard(guard, guard, fingerprint, keep, alone=True))
+
+    def _is_guarded(self, guard: str) -> bool:
+        """Whether the guard of `_transaction_under` is there, read consistently: for an inbox, which looks first.
+
+        False where it could not be read, since the commit finds out. Raises NoGuard for an item there that is none,
+        LimitExceeded and InvalidAction as `_transaction_under` does.
+        """
+        table, key = self._setting.tables.records, guard_keys(self.layout, _guard_text(guard))
+        found = self._setting.store.read(table, key)
+        if isinstance(found, ReadFailed):
+            _log.info("whether a guard is there could not be read: %s", found.detail)
+            return False
+        if found.item is not None and guard_content(found.item) is None:
+            raise NoGuard(guard, table, newer_version(found.item))
+        return found.item is not None
 
 
 def _in_style(body: Mapping[str, Any], style: str) -> dict[str, Any]:
     return dict(body) if style == "client" else {**body, "Item": deserialize_item(body["Item"])}
+
+
+def _guard_text(guard: str) -> str:
+    plain = _command_text("guard", guard)
+    if text_bytes(plain) > PARTITION_KEY_BYTES:
+        raise LimitExceeded("guard", text_bytes(plain), PARTITION_KEY_BYTES, "bytes", "Use shorter names.")
+    return plain
 
 
 def _command_text(argument: str, value: object) -> str:

@@ -1,22 +1,40 @@
 """What the inner layers need from the world, as protocols. Adapters and sinks implement them; tests bring their own.
 
 A port speaks in the core's values: no botocore exception crosses it.
+
+A sink is a port that users write for themselves. `lacks` says what something has not that a sink has, for the errors of
+those that are given one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from dynamodb_outbox.core.limits import SinkLimits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
-    from dynamodb_outbox.core.limits import SinkLimits
+    from dynamodb_outbox.core.consuming.facts import Fact
+    from dynamodb_outbox.core.consuming.order import Position
+    from dynamodb_outbox.core.record.leases import Lease
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
-    from dynamodb_outbox.core.record.parked_keys import KeysFound
+    from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
+    from dynamodb_outbox.core.record.pending import Entry
     from dynamodb_outbox.core.record.waiting import Found
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Prepared, Verified
+    from dynamodb_outbox.core.sweeping.commands import (
+        Failed,
+        KeyFound,
+        LeaseFound,
+        LeaseWritten,
+        List,
+        Listed,
+        Tally,
+        WriteLease,
+    )
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import DataRef, Event
 
@@ -24,13 +42,21 @@ __all__ = [
     "Clock",
     "Crew",
     "Entropy",
+    "Leases",
+    "MessageQueue",
+    "Observer",
     "ParkedKeys",
+    "ParkedStore",
     "PayloadStore",
+    "PendingIndex",
+    "Positions",
+    "PreparesAgain",
     "RecordStates",
     "Results",
     "Routes",
     "Sink",
     "Store",
+    "lacks",
 ]
 
 T = TypeVar("T")
@@ -61,6 +87,38 @@ class Entropy(Protocol):
 
     def unit(self) -> float:
         """Return a number from 0 (included) to 1 (excluded), for jitter."""
+        ...
+
+
+class MessageQueue(Protocol):
+    """A queue of messages, each of which is somebody's until a time that can be put off."""
+
+    @property
+    def fifo(self) -> bool:
+        """Whether it keeps the order of each group."""
+        ...
+
+    def receive(self, most: int, wait_s: int, hold_s: int) -> Sequence[Mapping[str, Any]]:
+        """Wait up to `wait_s` for up to `most` (at most 10) messages, held for `hold_s`, as Lambda gives them.
+
+        Raises QueueUnavailable when there was no answer, QueueRefused when there will be none.
+        """
+        ...
+
+    def hold(self, records: Sequence[Mapping[str, Any]], hold_s: int) -> Sequence[str]:
+        """Hold up to 10 messages for `hold_s` from now, 0: let them go; return why some were not, empty for all."""
+        ...
+
+    def delete(self, records: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Delete up to 10 messages; return why some were not, empty for all."""
+        ...
+
+
+class Observer(Protocol):
+    """Looks on while events are consumed. It may be called from several threads at once."""
+
+    def observe(self, fact: Fact) -> None:
+        """Take note of something that has happened; what it raises is logged, and changes nothing."""
         ...
 
 
@@ -124,6 +182,37 @@ class Sink(Protocol):
         ...
 
 
+class PreparesAgain(Protocol):
+    """What a sink has besides whose destination passes over an event that it has had not long ago, as FIFO queues do.
+
+    A sink without it is given redriven events by `prepare`.
+    """
+
+    def prepare_again(self, event: Event, mark: str) -> Prepared | Fault:
+        """Turn an event into an entry as `prepare` does, which the destination takes for another one than before.
+
+        `mark` tells one redrive from all others: within it the entry is the same each time. The event keeps its id.
+        """
+        ...
+
+
+def lacks(given: Any) -> list[str]:
+    """Return which members of `Sink` something has not, or not as a sink has them; nothing, when it is a sink."""
+    if isinstance(given, type):
+        return ["a call, as it is a class"]
+    named = getattr(given, "name", None)
+    request_ms = getattr(given, "request_ms", None)
+    there = {
+        "prepare(event)": callable(getattr(given, "prepare", None)),
+        "publish(entries)": callable(getattr(given, "publish", None)),
+        "verify()": callable(getattr(given, "verify", None)),
+        "limits (SinkLimits)": isinstance(getattr(given, "limits", None), SinkLimits),
+        "name (text)": isinstance(named, str) and named != "",
+        "request_ms (a whole number)": type(request_ms) is int and request_ms > 0,
+    }
+    return [member for member, is_there in there.items() if not is_there]
+
+
 class Routes(Protocol):
     """The way of each event to one of several sinks."""
 
@@ -151,6 +240,17 @@ class PayloadStore(Protocol):
 
     def load(self, reference: DataRef) -> bytes:
         """Return the bytes that a reference leads to, not verified. Raises PayloadMissing, PayloadUnavailable."""
+        ...
+
+
+class Positions(Protocol):
+    """How far a consumer is with each subject. It may be called from several threads at once."""
+
+    def advance(self, consumer: str, event: Event, expires_s: int) -> Position:
+        """Make an event's sequence the highest of its subject if it is above, and say where it stands; raises nothing.
+
+        What is written may be removed from `expires_s` on, epoch seconds.
+        """
         ...
 
 
@@ -194,8 +294,87 @@ class ParkedKeys(Protocol):
         """Store a record as parked, and its key with it; say whether the record is parked, and whether the key is."""
         ...
 
-    def release(self, table: str, key: str) -> bool:
-        """Let a key go on; return whether it was parked."""
+    def release(self, table: str, key: str) -> Released:
+        """Let a key go on; every failure of the call is an answer."""
+        ...
+
+
+class PendingIndex(Protocol):
+    """The index of pending records, and the records that it leads to. It may be called from several threads at once."""
+
+    @property
+    def region(self) -> str | None:
+        """The AWS Region of the table, None when it is not known."""
+        ...
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def list(self, table: str, asked: List) -> Listed | Failed:
+        """Return a page of a partition of the index; every failure of the call is an answer."""
+        ...
+
+    def read(self, table: str, entries: Sequence[Entry]) -> KeyFound:
+        """Return the pending records of the key that entries of the index are of; every failure is an answer."""
+        ...
+
+    def tally(self, table: str, shard: str) -> Tally:
+        """Count the records of a partition of the index, and tell the oldest; every failure is an answer."""
+        ...
+
+
+class ParkedStore(Protocol):
+    """Parked records, to look at and to decide about. It may be called from several threads at once."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def read(self, table: str, keys: Sequence[WireItem]) -> Sequence[WireItem] | Failed:
+        """Return the items that there are of up to 100, read consistently; every failure of the call is an answer."""
+        ...
+
+    def of_partition(self, table: str, key: str) -> Sequence[WireItem] | Failed:
+        """Return the key attributes of what is parked in the partition of an ordering key, read consistently.
+
+        None where records have no such partition; every failure of the call is an answer.
+        """
+        ...
+
+    def is_overtaken(self, table: str, image: WireItem) -> bool | Failed:
+        """Whether a later record of the same ordering key is there and published; every failure is an answer."""
+        ...
+
+    def refuse_again(self, table: str, item: WireItem, parking: Parking) -> str | None:
+        """Note that a parked record was refused once more; return why that was not done, if it was not."""
+        ...
+
+    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | Failed:
+        """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
+        ...
+
+
+class Leases(Protocol):
+    """Who may sweep a partition of the index."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def read(self, table: str, shard: str) -> LeaseFound | Failed:
+        """Read the lease of a partition of the index, consistently; every failure of the call is an answer."""
+        ...
+
+    def write(self, table: str, asked: WriteLease) -> LeaseWritten | Failed:
+        """Store a lease, if what is there is as it was seen; every failure of the call is an answer."""
+        ...
+
+    def read_all(self, table: str, shards: Sequence[str]) -> Mapping[str, Lease]:
+        """Return the leases that there are of up to 100 partitions. Raises TableUnavailable."""
         ...
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamodb_outbox.consume.envelopes import event_of_sqs_record
 from dynamodb_outbox.core.codec.envelope import RESERVED_ATTRIBUTES, cloudevent
 from dynamodb_outbox.core.codec.payload import dump_payload
 from dynamodb_outbox.core.codec.received import parse_cloudevent
@@ -120,34 +119,3 @@ def test_what_is_not_an_object_is_refused(message: object) -> None:
     """Only a JSON object can be a CloudEvent."""
     with pytest.raises(InvalidMessage, match="object is expected"):
         parse_cloudevent(message, "m")
-
-
-def sqs_record(body: object) -> dict[str, Any]:
-    """Return an SQS record as Lambda gives it."""
-    return {"messageId": "m-1", "eventSourceARN": "arn:aws:sqs:us-east-1:1:q", "body": body}
-
-
-def test_the_event_of_an_eventbridge_rule_is_found_in_the_body() -> None:
-    """The rule's object is opened and the CloudEvent in its detail is the event."""
-    body = json.dumps({"version": "0", "detail-type": "order.placed", "source": "shop.orders", "detail": GOOD})
-    assert event_of_sqs_record(sqs_record(body)).data == {"cents": 5}
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("not json", "not JSON"),
-        ('{"detail-type": "x", "detail": NaN}', "NaN is not JSON"),
-        ("[" * 100_000, "not JSON"),
-        (None, "not JSON"),
-        ("[]", "not an EventBridge event"),
-        ('{"detail": {}}', "not an EventBridge event"),
-        ('{"detail-type": "x", "detail": {"order_id": 1}}', "specversion"),
-    ],
-)
-def test_a_body_of_another_kind_is_refused(body: object, said: str) -> None:
-    """The error names the message, its queue and what was expected."""
-    with pytest.raises(InvalidMessage, match=said) as caught:
-        event_of_sqs_record(sqs_record(body))
-    assert "m-1" in caught.value.where
-    assert "arn:aws:sqs" in caught.value.where

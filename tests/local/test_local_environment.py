@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.local.command_line import common_arguments, function_process
 from dynamodb_outbox.local.environment import child_environment, function_environment
 
 if TYPE_CHECKING:
@@ -43,3 +44,21 @@ def test_the_environment_points_at_the_engine_and_nowhere_else(monkeypatch: pyte
     assert made["AWS_CONFIG_FILE"] == os.devnull
     assert (made["SHOP_MODE"], made["X"]) == ("test", "y")
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "HTTPS_PROXY"} & made.keys()
+
+
+def test_an_exported_endpoint_that_stays_behind_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By name and with the way to give one; not where `--env` gives it, and not its value."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SNS", "http://192.0.2.2")
+    asked = ["--endpoint", "http://127.0.0.1:1", "--account", "000000000001", "--handler", "shop_relay:handler"]
+    parser = common_arguments("source", "")
+    made = function_process(parser.parse_args([*asked, "--env", "AWS_ENDPOINT_URL=http://127.0.0.1:2"]))
+    made.close()
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.startswith(
+        "AWS_ENDPOINT_URL_SNS is exported, and the function does not get it: its endpoint is http://1"
+    )
+    assert said.endswith("--env AWS_ENDPOINT_URL_SNS=URL gives another one")
+    assert "192.0.2" not in caplog.text

@@ -16,8 +16,8 @@ from dynamodb_outbox.local.client import local_client
 
 @pytest.mark.usefixtures("engine_extra")
 def test_it_makes_what_was_asked_for_and_ends_on_sigterm() -> None:
-    """The address is printed when everything is there: an event that goes to the bus comes out of the queue."""
-    wanted = ("--port", "0", "--table", "shop", "--bus", "orders", "--queue", "billing")
+    """The address is printed when everything is there: what goes to the bus or the topic comes out of the queue."""
+    wanted = ("--port", "0", "--table", "shop", "--bus", "orders", "--topic", "crm", "--queue", "billing")
     program = subprocess.Popen(
         [sys.executable, "-m", "dynamodb_outbox.local", *wanted],
         stdout=subprocess.PIPE,
@@ -34,6 +34,9 @@ def test_it_makes_what_was_asked_for_and_ends_on_sigterm() -> None:
         sqs: Any = local_client("sqs", url)
         queue = sqs.get_queue_url(QueueName="billing")["QueueUrl"]
         assert len(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]) == 1
+        local_client("sns", url).publish(TopicArn="arn:aws:sns:us-east-1:000000000000:crm", Message="as it is")
+        (message,) = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
+        assert message["Body"] == "as it is"
         program.send_signal(signal.SIGTERM)
         assert program.wait(20) == 0
     finally:

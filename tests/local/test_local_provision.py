@@ -16,7 +16,9 @@ from dynamodb_outbox.local.provision import (
     create_bus,
     create_queue,
     create_table,
+    create_topic,
     route,
+    subscribe,
 )
 
 if TYPE_CHECKING:
@@ -147,6 +149,25 @@ def test_events_reach_the_queue_that_their_rule_names(engine: Account) -> None:
     assert "events.amazonaws.com" in policy
 
 
+@pytest.mark.parametrize("name", ["orders", "orders.fifo"])
+def test_messages_of_a_topic_reach_the_queue_as_they_are(engine: Account, name: str) -> None:
+    """Without an envelope of SNS; beside the events of a bus, which keep their permission. Made twice is made once."""
+    events, sns, queues = (engine.client(service) for service in ("events", "sns", "sqs"))
+    create_bus(events, "orders")
+    queue = create_queue(queues, "billing")
+    topic = create_topic(sns, name)
+    assert create_topic(sns, name) == topic
+    for _ in range(2):
+        route(events, queues, bus="orders", queue=queue, rule="all")
+        subscribe(sns, queues, topic=topic, queue=queue)
+    fifo = {"MessageGroupId": "k", "MessageDeduplicationId": "1"} if name.endswith(".fifo") else {}
+    sns.publish(TopicArn=topic, Message='{"id": "1"}', **fifo)
+    assert received(queues, queue, wanted=1) == [{"id": "1"}]
+    policy = queues.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["Policy"])["Attributes"]["Policy"]
+    services = [statement["Principal"]["Service"] for statement in json.loads(policy)["Statement"]]
+    assert services == ["events.amazonaws.com", "sns.amazonaws.com"]
+
+
 def test_a_target_that_is_not_accepted_is_an_error() -> None:
     """PutTargets reports failures inside a successful answer; they are read."""
 
@@ -156,6 +177,9 @@ def test_a_target_that_is_not_accepted_is_an_error() -> None:
 
         def put_targets(self, **_request: Any) -> dict[str, Any]:
             return {"FailedEntryCount": 1, "FailedEntries": [{"ErrorCode": "LimitExceeded"}]}
+
+        def get_queue_attributes(self, **_request: Any) -> dict[str, Any]:
+            return {}
 
         def set_queue_attributes(self, **_request: Any) -> None:
             return None

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
+from dynamodb_outbox.core.consuming.messages import lambda_record
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Responded, Throttled
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, QueueRefused, QueueUnavailable
 from dynamodb_outbox.local.provision import Queue, create_queue
-from dynamodb_outbox.local.queue import QueueRefused, QueueSource, QueueUnavailable, lambda_record, main
+from dynamodb_outbox.local.queue import QueueSource, main
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.process.stop import StopFlag
 

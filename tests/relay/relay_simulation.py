@@ -40,7 +40,7 @@ from dynamodb_outbox.core.relay.outcome import (
 from dynamodb_outbox.core.relay.parking import KEY_PARKED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from dynamodb_outbox.core.relay.states import Cause, State
 
@@ -137,7 +137,13 @@ class Simulation:
             self.hits[progress._states[number], cause] += 1
             move(number, cause)
 
-        progress.move = watched  # type: ignore[method-assign]  # the parts share this one object
+        def all_watched(numbers: Iterable[int], cause: Cause) -> None:
+            for number in numbers:
+                watched(number, cause)
+
+        # The parts share this one object.
+        progress.move = watched  # type: ignore[method-assign]
+        progress.move_all = all_watched  # type: ignore[method-assign]
 
     # --- facts ---
 

@@ -13,12 +13,13 @@ from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked, Parking
-from dynamodb_outbox.core.record.parked_keys import KeysFound
+from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
 from dynamodb_outbox.core.record.place import is_record, reserved_prefix
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.provision import create_table
 from dynamodb_outbox.relay.publisher import Relay
+from dynamodb_outbox.sdk.clients import table_config
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -163,8 +164,8 @@ def test_what_is_parked_already_parks_its_key_if_that_still_is(shop: Shop) -> No
     """Parked by another instance just now: the key is. Let go since by somebody: it stays so."""
     shop.keys.park("shop", image(1), WHY, KEY)
     assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), True)
-    assert shop.keys.release("shop", KEY)
-    assert not shop.keys.release("shop", KEY)
+    assert shop.keys.release("shop", KEY) == Released(was_parked=True)
+    assert shop.keys.release("shop", KEY) == Released()
     assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), False)
     assert shop.marker() is None
 
@@ -184,9 +185,12 @@ def test_the_relay_parks_a_key_in_this_invocation_in_the_next_and_in_another_ins
     assert [shop.state(number) for number in (1, 2, 4, 5)] == ["parked"] * 4
     key = {"pk": {"S": KEY}, "sk": {"S": "OUTBOX#5"}}
     assert shop.client.get_item(TableName="shop", Key=key)["Item"]["ob_parked_code"] == {"S": "KeyParked"}
-    assert shop.keys.release("shop", KEY)
-    assert failures(instance().lambda_handler({"Records": [row(7)]}, Context())) == []
-    assert short(bus.accepted[-1]) == "7"
+    by_arn = "arn:aws:dynamodb:us-east-1:123456789012:table/shop"
+    assert Relay(Bus(), client=shop.client, table=by_arn).release_key(KEY)
+    assert not first.release_key(KEY, table="shop")
+    assert failures(first.lambda_handler({"Records": [row(7)]}, Context())) == []
+    assert failures(instance().lambda_handler({"Records": [row(8)]}, Context())) == []
+    assert [short(event) for event in bus.accepted[-2:]] == ["7", "8"]
 
 
 def test_of_a_record_what_follows_the_refused_event_is_named_with_it(shop: Shop) -> None:
@@ -280,7 +284,8 @@ def test_keys_that_cannot_be_read_are_unread(shop: Shop, monkeypatch: pytest.Mon
 
 def refusal(code: str, message: str) -> ClientError:
     """Return an error answer to BatchGetItem."""
-    return ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
+    status: Any = {"HTTPStatusCode": 400}
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": status}, "BatchGetItem")
 
 
 UNREAD = [
@@ -319,7 +324,8 @@ def test_markers_that_were_read_in_the_end_are_no_news(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second try answered."""
-    client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    names = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    client = boto3.client("dynamodb", config=table_config(1.0), **names)
     answers = [refusal("ThrottlingException", "slow down")]
 
     def read(**_: Any) -> Any:
@@ -331,6 +337,46 @@ def test_markers_that_were_read_in_the_end_are_no_news(
     made = relay(Bus(), on_poison="park_key", client=client)
     assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable", "advice"),
+    [
+        (refusal("AccessDeniedException", "not authorized"), False, "dynamodb:DeleteItem"),
+        (refusal("ThrottlingException", "slow down"), True, "Try again"),
+        (ConnectionClosedError(endpoint_url="https://x"), True, "Try again"),
+    ],
+)
+def test_a_key_that_could_not_be_let_go_is_an_error_of_ours(
+    error: Exception, retryable: bool, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the key, the table and what was said; an answer that was lost may be asked for again."""
+    client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+
+    def fail(**_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(client, "delete_item", fail)
+    with pytest.raises(KeyNotReleased, match=advice) as caught:
+        Relay(Bus(), client=client).release_key(KEY, table="shop")
+    assert (caught.value.key, caught.value.table, caught.value.retryable) == (KEY, "shop", retryable)
+    assert str(error).rpartition(": ")[2] in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "table", "said"),
+    [
+        (Layout(), KEY, None, "which table"),
+        (Layout(), "", "shop", "key is ''"),
+        (Layout(), 5, "shop", "key is 5"),
+        (Layout(), KEY, "", "table is ''"),
+        (Layout(pk_type="N"), "5", "shop", "no parked keys"),
+    ],
+)
+def test_what_is_no_key_of_a_table_cannot_be_let_go(layout: Layout, key: Any, table: str | None, said: str) -> None:
+    """Nothing is sent."""
+    with pytest.raises(ConfigurationError, match=said):
+        Relay(Bus(), layout=layout).release_key(key, table=table)
 
 
 def test_without_a_region_nothing_is_parked_and_nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from relay_shell import CONTENT, Bus, Context, failures, relay, row
+from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row
 
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.core.limits import SinkLimits
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Invocation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class Closed(ThreadCrew):
@@ -70,6 +72,80 @@ def test_an_invocation_is_freed_when_it_is_over() -> None:
     finally:
         gc.enable()
     assert left == []
+
+
+class Scarce(ThreadCrew):
+    """Refuses the tasks of these numbers, from 1 on, and keeps them."""
+
+    def __init__(self, *refused: int, error: BaseException | None = None, does_it: bool = False) -> None:
+        super().__init__(4, "scarce")
+        self.refused = refused
+        self.error = error or RuntimeError("can't start new thread")
+        self.does_it = does_it
+        self.count = 0
+        self.kept: list[Callable[[], object]] = []
+
+    def start(self, task: Callable[[], object]) -> None:
+        """Refuse, or do."""
+        self.count += 1
+        if self.count in self.refused:
+            self.kept.append(task)
+            if self.does_it:
+                task()
+            raise self.error
+        super().start(task)
+
+
+def test_a_settle_that_found_no_thread_is_tried_again() -> None:
+    """The third task: the bus was asked for, and has accepted."""
+    table = Table()
+    assert failures(relay(Bus(), table, crew=Scarce(3)).lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert table.settled == ["OUTBOX#1"]
+
+
+def test_a_park_that_found_no_thread_holds_its_record_and_costs_no_unit_of_the_limit() -> None:
+    """Nothing was sent: it is neither parked nor perhaps parked."""
+    table = Table()
+    made = relay(Bus(lambda _: CONTENT), table, crew=Scarce(3))
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
+    assert (table.parked, made._carried.parks) == ([], ())
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert len(table.parked) == 1
+
+
+def test_keys_that_no_thread_could_read_are_read_again() -> None:
+    """And nothing of them is published before."""
+    bus, asked = Bus(), []
+
+    def read(_: str, keys: Sequence[str]) -> KeysFound:
+        asked.append((bus.calls, *keys))
+        return KeysFound(frozenset(), frozenset())
+
+    made = relay(bus, crew=Scarce(1), on_poison="park_key")
+    stand_in: Any = SimpleNamespace(request_ms=100, read=read)
+    made._parked_keys = stand_in
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert asked == [(0, "ORDER#1")]
+
+
+def test_a_task_that_was_refused_is_not_done_later() -> None:
+    """Whoever refused it has told that nothing was sent; it would be sent after the answer."""
+    bus, crew = Bus(), Scarce(2)
+    assert failures(relay(bus, crew=crew).lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert bus.calls == 1
+    (late,) = crew.kept
+    late()
+    assert bus.calls == 1
+
+
+@pytest.mark.parametrize("does_it", [False, True])
+def test_an_interrupt_while_a_task_is_handed_over_is_raised_when_nothing_is_under_way(does_it: bool) -> None:
+    """Whether the task was taken before or never will be: it is waited for, or not, and counted once."""
+    bus = Bus()
+    crew = Scarce(2, error=KeyboardInterrupt(), does_it=does_it)
+    with pytest.raises(KeyboardInterrupt):
+        relay(bus, crew=crew).lambda_handler({"Records": [row(1)]}, Context())
+    assert (bus.at_once, bus.calls) == (0, int(does_it))
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

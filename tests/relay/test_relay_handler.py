@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
@@ -14,9 +15,10 @@ from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, 
 from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
+from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, ImageMissing
+from dynamodb_outbox.errors import ConfigurationError, ImageMissing, TableMismatch
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks import EventBridge
 
@@ -74,7 +76,7 @@ def test_an_event_that_can_never_pass_is_parked_and_its_key_goes_on(caplog: pyte
     ((name, sort_key, parking),) = table.parked
     assert (name, sort_key, parking.code, parking.reason, parking.events) == ("shop", "OUTBOX#2", "Bad", "never", None)
     assert sorted(table.settled) == ["OUTBOX#1", "OUTBOX#3"]
-    assert "was parked" in caplog.text
+    assert f"parked: {the_event(2)}: Bad\n" in caplog.text
     assert '{"n":' not in caplog.text
 
 
@@ -248,6 +250,18 @@ def test_the_time_out_that_the_warning_asks_for_is_enough(
         assert ("hangs" in caplog.text) is warned
 
 
+@pytest.mark.parametrize(("on_poison", "warned"), [("park", False), ("park_key", True)])
+def test_requests_about_parked_keys_count_where_keys_are_parked(
+    on_poison: Any, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A relay that only parks records makes none."""
+    made = relay(Bus(), on_poison=on_poison)
+    slow: Any = SimpleNamespace(request_ms=9_000, read=lambda *_: KeysFound(frozenset(), frozenset()))
+    made._parked_keys = slow
+    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
+    assert ("one to the table can take 9350 ms" in caplog.text) is warned
+
+
 def test_no_time_out_is_advised_that_a_function_cannot_have(caplog: pytest.LogCaptureFixture) -> None:
     """With clients that wait for ever only the clients can be changed."""
     bus = Bus()
@@ -259,6 +273,12 @@ def test_no_time_out_is_advised_that_a_function_cannot_have(caplog: pytest.LogCa
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     """Return what was logged: level and text."""
     return [(one.levelname, one.getMessage()) for one in caplog.records]
+
+
+def the_event(number: int, key: str = "ORDER#1", to: str = "orders") -> str:
+    """Return what the log calls the event of a row."""
+    event_id = f"{key.replace('#', '%23')}#{number}"
+    return f"the event 'order.placed' {event_id!r} of key {key!r}, record {number}, to {to}"
 
 
 DENIED = Fault(Kind.TARGET, "AccessDeniedException", "User: x is not authorized to perform: events:PutEvents")
@@ -278,7 +298,7 @@ def test_a_fault_of_the_target_is_told_once_in_the_words_of_the_bus(
     assert failures(relay(Denied()).lambda_handler({"Records": records}, Context())) == ["1"]
     assert lines(caplog) == [
         ("WARNING", "3 events of 3 records: 0 accepted, 0 parked; delivered again from 1 on"),
-        ("ERROR", f"3 events were not accepted: {DENIED}"),
+        ("ERROR", f"3 events were not accepted: {DENIED} (the first: {the_event(1, key='1')})"),
     ]
 
 
@@ -287,7 +307,7 @@ def test_one_is_no_plural(caplog: pytest.LogCaptureFixture) -> None:
     relay(Bus(lambda _: DENIED)).lambda_handler({"Records": [row(1)]}, Context())
     assert [text for _, text in lines(caplog)] == [
         "1 event of 1 record: 0 accepted, 0 parked; delivered again from 1 on",
-        f"1 event was not accepted: {DENIED}",
+        f"1 event was not accepted: {DENIED} ({the_event(1)})",
     ]
 
 
@@ -298,8 +318,8 @@ def test_what_the_bus_says_of_content_is_stored_and_not_logged(caplog: pytest.Lo
     bad = row(2, pk="b", payload={"S": "bad"})
     assert failures(relay(bus, table).lambda_handler({"Records": [row(1), bad]}, Context())) == []
     assert sorted(parking.reason == "secret" for _, _, parking in table.parked) == [False, True]
-    assert "an event of record 1 was parked: Malformed\n" in caplog.text
-    assert "an event of record 2 was parked: InvalidRecord: " in caplog.text
+    assert f"parked: {the_event(1)}: Malformed\n" in caplog.text
+    assert "parked: the unreadable record 'b/OUTBOX#2' of key 'b', record 2: InvalidRecord: " in caplog.text
     assert "secret" not in caplog.text
 
 
@@ -332,7 +352,7 @@ def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog:
             return DENIED if short(event) == "1" else super().prepare(event)
 
     assert failures(relay(Nowhere()).lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
-    assert ("ERROR", f"1 event was not accepted: {DENIED}") in lines(caplog)
+    assert ("ERROR", f"1 event was not accepted: {DENIED} ({the_event(1)})") in lines(caplog)
 
 
 WRONG_WAYS: list[Any] = [5, -1, None, "orders", True, KeyError("secret"), Fault(cast("Any", "content"), "x")]
@@ -450,12 +470,17 @@ LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
     ({}, 0, None, "1 event left, and what follows by key: there was no time left to send more"),
     (
         {"rate_limit_per_instance": 1},
-        1500,
+        900,
         None,
-        "27 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
+        "28 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
     ),
     ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
-    ({"on_poison": "block"}, 5000, CONTENT, "29 events left, and what follows by key: on_poison='block' parks nothing"),
+    (
+        {"on_poison": "block"},
+        5000,
+        CONTENT,
+        f"29 events left, and what follows by key: on_poison='block' parks nothing (the first: {the_event(1, '1')})",
+    ),
 ]
 
 
@@ -523,6 +548,13 @@ def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
     assert error.startswith(told)
 
 
+def test_a_relay_shows_what_it_does() -> None:
+    """Where to, of which table if it was told, and its two ways."""
+    assert repr(Relay(EventBridge("orders"))) == "Relay(EventBridge('orders'), ordering='key', on_poison='park')"
+    made = Relay(EventBridge("orders"), table="shop", ordering="none", on_poison="block")
+    assert repr(made) == "Relay(EventBridge('orders'), table='shop', ordering='none', on_poison='block')"
+
+
 def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:
     """The most likely first mistake."""
     with pytest.raises(ConfigurationError, match=r"Relay takes a sink, as in Relay\(EventBridge\('orders'\)\)"):
@@ -570,6 +602,18 @@ def test_the_table_must_be_known() -> None:
         with pytest.raises(ConfigurationError, match="table="):
             relay(Bus()).lambda_handler({"Records": records}, Context())
     assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
+
+
+@pytest.mark.parametrize("more", [{}, {"ob_columns": {"S": "0" * 16}}], ids=["its layout", "another layout"])
+def test_records_of_another_table_than_was_named_are_neither_relayed_nor_passed_over(more: dict[str, Any]) -> None:
+    """Its moves would be made in the wrong table, and a record that is not there would count as one that is done."""
+    bus, table = Bus(), Table()
+    table.stored = {"2": {}}  # a table that knows nothing of it
+    record = row(2, ob_v={"N": "1"}, ob_pending={"S": "00"}, state={"S": "pending"}, **more)
+    with pytest.raises(TableMismatch, match=r"table 'orders'.*stream of 'shop'") as caught:
+        relay(bus, table, table="orders").lambda_handler({"Records": [record]}, Context())
+    assert (caught.value.table, caught.value.streamed) == ("orders", ("shop",))
+    assert (bus.calls, table.settled, table.parked, table.read) == (0, [], [], [])
 
 
 def test_a_tables_arn_is_its_name() -> None:

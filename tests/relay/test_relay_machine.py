@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from relay_simulation import CONTENT, LIMITS, TARGET, TRANSIENT, UNKNOWN, Simulation
 
 from dynamodb_outbox.core.limits import SinkLimits
@@ -10,7 +11,7 @@ from dynamodb_outbox.core.relay.outcome import Answered, RequestFailed
 from dynamodb_outbox.core.relay.states import State
 
 TEN = Settings()
-LAST_CALL = WaitUntil(11_000)
+LAST_CALL = WaitUntil(11_750)
 """What was accepted is settled then, should something still be under way."""
 
 
@@ -85,7 +86,7 @@ def test_an_answer_of_the_wrong_length_accepts_nothing() -> None:
     commands = simulation.finish_publish(simulation.publishes[0], Answered((None, None)))
     assert commands == [WaitUntil(25)]
     assert simulation.pass_time(25) == [Publish(1, (0, 1, 2))]
-    assert {fault.code: count for fault, count in simulation.machine.progress.met(accepted=False).items()} == {
+    assert {fault.code: len(met) for fault, met in simulation.machine.progress.met(accepted=False).items()} == {
         "WrongResultCount": 3
     }
 
@@ -261,6 +262,39 @@ def test_settling_waits_for_a_full_call_or_for_quiet() -> None:
     simulation.finish_publish(simulation.publishes[0], Answered((None,) * 10))
     simulation.finish_publish(simulation.publishes[0], Answered((None,) * 10))
     assert [len(settle.records) for settle in simulation.settles] == [25, 5]
+
+
+@pytest.mark.parametrize(("count", "left"), [(20, 10), (30, 0), (35, 5), (40, 10)])
+def test_a_last_call_and_what_comes_after_it_are_no_more_calls_than_the_records_need(count: int, left: int) -> None:
+    """A request outlasts the last call for what waits. What it brings in is settled where that takes a call anyway."""
+    simulation = Simulation([Entry(number, str(number), 1) for number in range(count)], Settings(max_in_flight=4))
+    simulation.start()
+    slow = simulation.publishes[-1]
+    for publish in simulation.publishes[:-1]:
+        simulation.finish_publish(publish, Answered((None,) * len(publish.entries)))
+    simulation.pass_time(11_749)
+    assert simulation.settle_calls == (count - len(slow.entries)) // 25
+    simulation.pass_time(1)
+    while simulation.settles:
+        simulation.finish_settle(simulation.settles[0])
+    assert sum(simulation.settled.values()) == count - len(slow.entries)
+    simulation.finish_publish(slow, Answered((None,) * len(slow.entries)))
+    assert simulation.drain() == Done(None)
+    assert simulation.settle_calls == -(-count // 25)
+    assert (sum(simulation.settled.values()), simulation.machine.unsettled) == (count - left, left)
+
+
+def test_a_last_call_waits_for_a_call_that_is_under_way() -> None:
+    """It is not forgotten when all calls to the table that may be at once are taken."""
+    entries = [Entry(number, str(number), 1) for number in range(40)]
+    simulation = Simulation(entries, Settings(max_in_flight=4, max_table_calls=1))
+    simulation.start()
+    for publish in simulation.publishes[:3]:
+        simulation.finish_publish(publish, Answered((None,) * 10))
+    simulation.pass_time(11_800)
+    (full,) = simulation.settles
+    simulation.finish_settle(full)
+    assert [len(settle.records) for settle in simulation.settles] == [5]
 
 
 def test_a_settle_that_fails_is_tried_three_times_and_never_changes_the_answer() -> None:

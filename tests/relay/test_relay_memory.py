@@ -204,14 +204,30 @@ def test_a_row_that_was_deleted_and_written_again_is_published_again() -> None:
     assert [short(event) for event in bus.accepted] == ["1", "1"]
 
 
-def test_streams_of_two_tables_are_apart() -> None:
-    """Sequence numbers are those of one stream."""
+def test_two_streams_are_apart() -> None:
+    """Sequence numbers are those of one stream; a table whose stream is made again has another."""
     bus = Bus()
-    made = relay(bus, table="shop")
-    other = row(1) | {"eventSourceARN": ARN.replace("shop", "other")}
+    made = relay(bus)
+    other = row(1) | {"eventSourceARN": ARN.replace("2026-01-31", "2026-02-01")}
     for record in (row(1), other):
         assert deliver(made, [record]) == 1
     assert len(bus.accepted) == 2
+
+
+def test_the_log_tells_what_was_accepted_before_from_what_was_accepted_now(caplog: pytest.LogCaptureFixture) -> None:
+    """Else two lines would count one acceptance twice."""
+    refused = ["2"]
+    made = relay(Bus(lambda event: TRANSIENT if short(event) in refused else None))
+    records = [row(number, pk=str(number)) for number in (1, 2, 3, 4)]
+    with caplog.at_level("DEBUG", "dynamodb_outbox.relay"):
+        assert failures(made.lambda_handler({"Records": records}, Context(600))) == ["2"]
+        refused.clear()
+        assert failures(made.lambda_handler({"Records": records}, Context(600))) == []
+    tallies = [text for one in caplog.records if " accepted" in (text := one.getMessage()) and " parked" in text]
+    assert tallies == [
+        "4 events of 4 records: 3 accepted, 0 parked; delivered again from 2 on",
+        "4 events of 4 records: 4 accepted (3 of them in an earlier invocation), 0 parked",
+    ]
 
 
 def test_what_does_not_fit_is_forgotten_first_come_first() -> None:

@@ -395,6 +395,15 @@ def test_each_statement_has_its_own_result(offline: Any) -> None:
     assert settled == Settled(done=1, changed=1, again=(1, 4), failed={"AccessDenied": 2})
 
 
+@pytest.mark.parametrize("error", [{}, {"Message": "?"}, {"Code": "", "Message": "?"}])
+def test_an_error_without_a_code_settles_nothing(offline: Any, error: dict[str, str]) -> None:
+    """Whatever it is, the statement was not done: the record is counted among those that could not be settled."""
+    with Stubber(offline) as stub:
+        stub.add_response("batch_execute_statement", {"Responses": [{"Error": error}, {}]})
+        settled = DynamoRecordStates(LAYOUT, client=offline).settle("shop", [pending(1), pending(2)], NOW_MS)
+    assert settled == Settled(done=1, failed={"NoCode": 1})
+
+
 def test_every_code_of_a_statement_is_judged(offline: Any) -> None:
     """All of the service's own list [BC], and one that is new: what passes by itself is tried again, nothing else."""
     codes = offline.meta.service_model.shape_for("BatchStatementErrorCodeEnum").enum

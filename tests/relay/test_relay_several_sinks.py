@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -69,7 +70,7 @@ def test_an_event_without_a_route_is_parked(caplog: pytest.LogCaptureFixture) ->
     assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
     assert [parking.code for _, _, parking in table.parked] == ["NoRoute"]
     assert bus.asked == bus.calls == 0
-    assert "an event of record 1 was parked: NoRoute" in caplog.text
+    assert "of key 'ORDER#1', record 1: NoRoute" in caplog.text
 
 
 def test_of_a_record_the_events_that_one_sink_refuses_are_parked_and_the_others_published() -> None:
@@ -216,25 +217,10 @@ def test_block_holds_poison_and_its_key_and_parks_nothing(caplog: pytest.LogCapt
         assert failures(made.lambda_handler({"Records": records}, Context())) == ["1"]
     assert [short(event) for event in bus.accepted] == ["2"]
     assert table.parked == []
-    assert "1 event was not accepted: Bad" in caplog.text
+    assert "1 event was not accepted: Bad (the event 'order.placed' " in caplog.text
     bus.script = lambda _: None
     assert failures(made.lambda_handler({"Records": records}, Context())) == ["4"]
     assert [short(event) for event in bus.accepted] == ["2", "1", "3"]
-
-
-class Half(Bus):
-    """No sink: it cannot be asked."""
-
-    verify = cast("Any", None)
-
-
-class Nameless(Bus):
-    """No sink: nobody knows which."""
-
-    name = ""
-
-    def __init__(self) -> None:
-        super().__init__(name="")
 
 
 class NoSinks:
@@ -247,9 +233,52 @@ class NoSinks:
         raise AssertionError(event)
 
 
-@pytest.mark.parametrize("given", [Half(), Nameless(), NoSinks(), Router])
+def test_what_has_no_destination_is_parked_within_one_limit() -> None:
+    """Rows that nobody can read, and events that no route fits: ten new ones a minute together; the rest is held."""
+    table = Table()
+    made = relay(Router({"order.*": cast("Any", Bus())}), table)
+    records = [row(number, pk=str(number), payload={"S": "{"}) for number in range(1, 7)]
+    records += [row(number, pk=str(number), type={"S": "stock.counted"}) for number in range(7, 13)]
+    assert failures(made.lambda_handler({"Records": records}, Context())) == ["11"]
+    assert sorted(parking.code for _, _, parking in table.parked) == ["InvalidRecord"] * 6 + ["NoRoute"] * 4
+
+
+def without(member: str, value: Any) -> Bus:
+    """Return a sink whose member is something else."""
+    bus = Bus()
+    setattr(bus, member, value)
+    return bus
+
+
+LACKING: list[tuple[str, Any]] = [
+    ("prepare", None),
+    ("publish", "text"),
+    ("verify", None),
+    ("limits", (10, 1000, 1000)),
+    ("name", ""),
+    ("name", None),
+    ("request_ms", None),
+    ("request_ms", 2.5),
+    ("request_ms", 0),
+    ("request_ms", True),
+]
+
+
+@pytest.mark.parametrize(("member", "value"), LACKING)
+def test_what_a_sink_lacks_is_told_alone_or_behind_a_router(member: str, value: Any) -> None:
+    """That one member, by name, wherever a sink is handed in."""
+    wrong: Any = without(member, value)
+    ways: Any = SimpleNamespace(sinks=[Bus(), wrong], route=lambda _: 0)
+    for make in (lambda: Relay(wrong), lambda: Relay(ways), lambda: Router({"*": wrong})):
+        with pytest.raises(ConfigurationError, match=rf"lacks {member}\b[^,]*[,.]") as caught:
+            make()
+        told = str(caught.value).partition("lacks ")[2]
+        assert not any(other in told for other, _ in LACKING if other != member)
+
+
+@pytest.mark.parametrize("given", [NoSinks(), Router, Bus, "orders"])
 def test_what_is_no_sink_and_no_router_is_refused(given: Any) -> None:
-    """With what is missing, or what to write."""
+    """With what to write."""
     with pytest.raises(ConfigurationError, match="Relay takes a sink"):
         Relay(given)
 

@@ -63,7 +63,7 @@ class Speech(Protocol):
         """Describe the destination."""
         ...
 
-    def failure(self, reply: Reply) -> Said:
+    def failure(self, reply: Reply, body: bytes) -> Said:
         """Refuse a request as a whole."""
         ...
 
@@ -123,7 +123,7 @@ class HttpStandIn:
         if self._reply is Reply.GARBLED:
             return Said(200, "<<< neither JSON nor XML", "text/plain")
         if self._reply not in (Reply.ACCEPT, Reply.REFUSE, Reply.OMIT):
-            return self.speech.failure(self._reply)
+            return self.speech.failure(self._reply, body)
         entries = self.speech.entries(body, headers)
         if entries is None:
             return self.speech.there()
@@ -170,10 +170,13 @@ def _handler(serve: Callable[[bytes, Any], Said | None]) -> type[BaseHTTPRequest
 
 
 class PutEvents:
-    """EventBridge: results in the order of the entries."""
+    """EventBridge: results in the order of the entries. The sink knows its bus by name or by ARN.
 
-    def __init__(self) -> None:
-        self._order: dict[str, int] = {}
+    Whatever bus is missing, an account has its default one.
+    """
+
+    def __init__(self, *, by_arn: bool = False) -> None:
+        self._bus = _bus_arn("orders") if by_arn else "orders"
 
     def entries(self, body: bytes, headers: Any) -> list[Sent] | None:
         """Read PutEvents."""
@@ -192,10 +195,12 @@ class PutEvents:
 
     def there(self) -> Said:
         """Describe the bus."""
-        return Said(200, json.dumps({"Name": "orders", "Arn": f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/orders"}))
+        return Said(200, json.dumps({"Name": "orders", "Arn": _bus_arn("orders")}))
 
-    def failure(self, reply: Reply) -> Said:
+    def failure(self, reply: Reply, body: bytes) -> Said:
         """Refuse in JSON."""
+        if reply is Reply.MISSING and json.loads(body).get("Name") == "default":
+            return Said(200, json.dumps({"Name": "default", "Arn": _bus_arn("default")}))
         status, code = {
             Reply.DENIED: (400, "AccessDeniedException"),
             Reply.MISSING: (400, "ResourceNotFoundException"),
@@ -206,12 +211,16 @@ class PutEvents:
 
     def sink(self, url: str) -> EventBridge:
         """Return the sink of a bus."""
-        return EventBridge("orders", client=local_client("events", url, account=ACCOUNT, config=TIMEOUTS))
+        return EventBridge(self._bus, client=local_client("events", url, account=ACCOUNT, config=TIMEOUTS))
 
     def size(self, entry: Any) -> int:
         """Count as the user guide does: 14 for the time, and text as UTF-8."""
         texts = [entry["Source"], entry["DetailType"], entry["Detail"], *entry.get("Resources", ())]
         return 14 + len("".join(texts).encode())
+
+
+def _bus_arn(bus: str) -> str:
+    return f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/{bus}"
 
 
 def _message_size(body: str, entry: Any) -> int:
@@ -245,7 +254,7 @@ class SendMessageBatch:
         arn = f"arn:aws:sqs:us-east-1:{ACCOUNT}:{self._queue}"
         return Said(200, json.dumps({"Attributes": {"QueueArn": arn}}), "application/x-amz-json-1.0")
 
-    def failure(self, reply: Reply) -> Said:
+    def failure(self, reply: Reply, body: bytes) -> Said:  # noqa: ARG002 -- all of them
         """Refuse in JSON."""
         status, code = {
             Reply.DENIED: (403, "AccessDeniedException"),
@@ -296,7 +305,7 @@ class PublishBatch:
         entry = f"<entry><key>TopicArn</key><value>{escape(arn)}</value></entry>"
         return self._xml("GetTopicAttributes", f"<Attributes>{entry}</Attributes>")
 
-    def failure(self, reply: Reply) -> Said:
+    def failure(self, reply: Reply, body: bytes) -> Said:  # noqa: ARG002 -- all of them
         """Refuse in XML."""
         status, code = {
             Reply.DENIED: (403, "AuthorizationError"),
@@ -304,8 +313,8 @@ class PublishBatch:
             Reply.THROTTLED: (400, "Throttled"),
             Reply.TROUBLE: (500, "InternalError"),
         }[reply]
-        body = f"<ErrorResponse><Error><Code>{code}</Code><Message>said</Message></Error></ErrorResponse>"
-        return Said(status, body, "text/xml")
+        text = f"<ErrorResponse><Error><Code>{code}</Code><Message>said</Message></Error></ErrorResponse>"
+        return Said(status, text, "text/xml")
 
     def sink(self, url: str) -> Sns:
         """Return the sink of a topic."""
@@ -342,7 +351,7 @@ class WebhookService:
         """Be ready."""
         return Said(200, "ready", "text/plain")
 
-    def failure(self, reply: Reply) -> Said:
+    def failure(self, reply: Reply, body: bytes) -> Said:  # noqa: ARG002 -- all of them
         """Refuse by status alone."""
         return Said({Reply.DENIED: 403, Reply.MISSING: 404, Reply.THROTTLED: 429, Reply.TROUBLE: 500}[reply], "")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SPEECHES = {
     "EventBridge": PutEvents,
+    "EventBridge, by ARN": lambda: PutEvents(by_arn=True),
     "Sns": PublishBatch,
     "Sns, FIFO": lambda: PublishBatch("orders.fifo"),
     "Sqs": SendMessageBatch,

@@ -146,7 +146,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ({"a": "orders"}, {}, "EventBridge"),
     ({"a": EventBridge}, {}, "EventBridge"),
     ({"a": Router({"b": ORDERS})}, {}, "do not nest"),
-    ({"a": SimpleNamespace(name="x", prepare=print, publish=print, verify=print)}, {}, "a sink is needed"),
+    ({"a": SimpleNamespace(name="x", prepare=print, publish=print, verify=print)}, {}, "A sink is needed"),
     ({"a": ORDERS}, {"default": "rest"}, "'default'"),
     ({"a": ORDERS}, {"sinks": {"a": ORDERS}}, "function"),
     (str, {"sinks": {"a": ORDERS}}, "dict of sinks"),
@@ -195,7 +195,6 @@ def test_a_sink_from_its_arn(arn: str, kind: type[Any]) -> None:
         "",
         None,
         "orders",
-        URL,
         f"arn:aws:kinesis:eu-west-1:{ACCOUNT}:stream/orders",
         f"arn:aws:lambda:eu-west-1:{ACCOUNT}:function:orders",
         f"arn:aws:events:eu-west-1:{ACCOUNT}:event-busv2/orders",
@@ -209,6 +208,26 @@ def test_an_arn_of_anything_else_is_refused(arn: Any) -> None:
         sink_from_arn(arn)
     if arn:
         assert all(known in str(caught.value) for known in ("EventBridge", "SNS", "SQS"))
+
+
+@pytest.mark.parametrize(
+    ("url", "arn"),
+    [
+        (URL, QUEUE),
+        (f"https://eu-west-1.queue.amazonaws.com/{ACCOUNT}/a.fifo", f"arn:aws:sqs:eu-west-1:{ACCOUNT}:a.fifo"),
+        (f"https://sqs.cn-north-1.amazonaws.com.cn/{ACCOUNT}/a", f"arn:aws-cn:sqs:cn-north-1:{ACCOUNT}:a"),
+        (f"https://sqs.us-gov-west-1.amazonaws.com/{ACCOUNT}/a", f"arn:aws-us-gov:sqs:us-gov-west-1:{ACCOUNT}:a"),
+        (f"http://127.0.0.1:4566/{ACCOUNT}/a", None),
+        ("https://sqs.eu-west-1.amazonaws.com/mine/a", None),
+    ],
+)
+def test_the_url_of_a_queue_is_answered_with_its_arn(url: str, arn: str | None) -> None:
+    """The console shows both. Where the URL does not tell all of it, what is known is said."""
+    with pytest.raises(ConfigurationError) as caught:
+        sink_from_arn(url)
+    assert (
+        f"It takes its ARN: {arn}." in str(caught.value) if arn else "no ARN. It takes the ARN of" in str(caught.value)
+    )
 
 
 @pytest.mark.parametrize("arn", [f"{TOPIC}:subscription", f"arn:aws:events:eu-west-1:{ACCOUNT}:event-bus/a b"])

@@ -289,6 +289,29 @@ class UnsureIsMissing(Webhook):
         return found if found.presence is Presence.OK else Verified(Presence.MISSING, found.reason)
 
 
+class TakesSilenceForAnAnswer(Webhook):
+    """Lets the relay publish where nobody has answered."""
+
+    def verify(self) -> Verified:
+        return replace(super().verify(), passing=False)
+
+
+class BelievesWhatItCannotRead(Webhook):
+    """Lets the relay publish on an answer in another form."""
+
+    def verify(self) -> Verified:
+        found = super().verify()
+        return replace(found, passing=found.passing and "another kind" not in found.reason)
+
+
+class AsksForEver(Webhook):
+    """Holds everything where only the question is not allowed."""
+
+    def verify(self) -> Verified:
+        found = super().verify()
+        return replace(found, passing=found.presence is Presence.UNSURE)
+
+
 class NoReason(Webhook):
     """Does not say why."""
 
@@ -362,6 +385,9 @@ WRONG: list[tuple[type[Webhook], str]] = [
     (BreaksInThreads, "threads_do_not_meet"),
     (AlwaysThere, "verify_is_honest"),
     (UnsureIsMissing, "verify_is_honest"),
+    (TakesSilenceForAnAnswer, "verify_is_honest"),
+    (BelievesWhatItCannotRead, "verify_is_honest"),
+    (AsksForEver, "verify_is_honest"),
     (NoReason, "verify_is_honest"),
     (SlowToTell, "verify_is_honest"),
     (RaisesInVerify, "verify_is_honest"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from write_world import other_guard, some_guard, some_plan
 
 from dynamodb_outbox.core.commit.answers import Cancelled, Held, Reason
+from dynamodb_outbox.core.commit.conditions import Requirement, is_stale
 from dynamodb_outbox.core.commit.reasons import CANCELLATION, REQUEST, class_of, weightiest
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.commit.verdicts import cancellation, guard_verdict, held, own_item_stood, retryable
@@ -87,6 +89,33 @@ def test_a_cancellation_names_every_action_at_fault(
     assert error.failures == tuple(
         ActionFailure(i, plan.labels[i], reasons[i].code, reasons[i].message, items[i], unmet[i]) for i in at_fault
     )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "version", "item", "stale"),
+    [
+        (Requirement(if_version=1), "v", {"v": {"N": "2"}}, True),
+        (Requirement(if_version=1), "v", {"n": {"N": "1"}}, True),
+        (Requirement(if_version=1), "v", None, True),
+        (Requirement(if_version=2), "v", {"v": {"N": "2"}}, False),
+        (Requirement(if_version=1), None, {"v": {"N": "2"}}, False),
+        (Requirement(if_absent=True), "v", {"v": {"N": "2"}}, False),
+        (Requirement(), "v", None, False),
+    ],
+)
+def test_an_action_is_stale_where_it_asked_for_another_version(
+    requirement: Requirement, version: str | None, item: Any, stale: bool
+) -> None:
+    """What it was made from is no longer so; no other requirement says that."""
+    assert is_stale(requirement, version, item) is stale
+
+
+def test_only_a_condition_that_failed_is_stale() -> None:
+    """A conflict beside an `if_version=` says nothing of the version."""
+    plan = some_plan(events=0)
+    plan = replace(plan, requirements=(Requirement(if_version=1),) * len(plan.labels), version="n")
+    for reason, stale in ((CONDITION, True), (CONFLICT, False), (PERMANENT, False)):
+        assert [failure.stale for failure in cancellation(Cancelled((reason,)), plan).failures] == [stale]
 
 
 def test_an_answer_with_more_reasons_than_actions_is_told_all_the_same() -> None:

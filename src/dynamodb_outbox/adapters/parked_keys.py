@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked
-from dynamodb_outbox.core.record.parked_keys import KeysFound
+from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, said
+from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,10 +96,13 @@ class DynamoParkedKeys:
             return Parked(failure=f"{_UNTOLD}: {found.failure}"), False
         return parked, bool(found.parked)
 
-    def release(self, table: str, key: str) -> bool:
-        """Let a key go on; return whether it was parked. Raises what the client raises."""
-        answer = self._client.get().delete_item(**parked_keys.release(table, key, self._layout))
-        return bool(answer.get("Attributes"))
+    def release(self, table: str, key: str) -> Released:
+        """Let a key go on; every failure of the call is an answer."""
+        try:
+            answer = self._client.get().delete_item(**parked_keys.release(table, key, self._layout))
+        except (*TRANSPORT, ConfigurationError) as error:
+            return Released(failure=str(said(error)), retryable=may_pass(error))
+        return Released(was_parked=bool(answer.get("Attributes")))
 
 
 class _WithMarker:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
+from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_ERROR, SERVER_TROUBLE, THROTTLING, UNFINISHED
+from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
@@ -23,7 +23,7 @@ from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_n
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
-from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, Said, may_pass, said
+from dynamodb_outbox.sdk.errors import TRANSPORT, Said, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoRecordStates"]
 
+_NONE = ""
 _CHANGED = "ConditionalCheckFailed"
 _PASSING = (
     frozenset(("DuplicateItem", "ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"))
@@ -67,11 +68,15 @@ class DynamoRecordStates:
     """Settle, park and find, for records of `layout`.
 
     `client` is a boto3 client of "dynamodb"; made on first use when none is given: two attempts a request, each within
-    `timeout_s` seconds. Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
+    `timeout_s` seconds. `creates`: a record that is gone is parked all the same, as whoever has it from the stream
+    needs it; who has read it from the table a moment ago leaves it to whoever has taken it away since.
+
+    Raises ConfigurationError for a boto3 resource, its client, or a client of another service.
     """
 
-    def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0) -> None:
+    def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0, creates: bool = True) -> None:
         self._layout = layout
+        self._creates = creates
         self._client = OwnClient("dynamodb", table_config(timeout_s), client)
         if client is not None:
             refuse_resource_client(client)
@@ -95,16 +100,17 @@ class DynamoRecordStates:
         responses = answer.get("Responses", ())
         if len(responses) != len(batch.statements):
             return moves.Settled(done=batch.idle, again=batch.concerned)
-        errors = {position: responses[batch.place[position]].get("Error", {}) for position in batch.concerned}
-        codes = [error.get("Code") for error in errors.values()]
+        errors = {position: responses[batch.place[position]].get("Error") for position in batch.concerned}
+        codes = {position: _code(error) for position, error in errors.items()}
+        told = Counter(codes.values())
         return moves.Settled(
-            done=batch.idle + codes.count(None),
-            changed=codes.count(_CHANGED),
-            again=tuple(position for position, error in errors.items() if error.get("Code") in _PASSING),
+            done=batch.idle + told[_NONE],
+            changed=told[_CHANGED],
+            again=tuple(position for position, code in codes.items() if code in _PASSING),
             failed=Counter(
-                self._why_of_one(error, table)
-                for error in errors.values()
-                if error.get("Code") not in (None, _CHANGED) and error["Code"] not in _PASSING
+                self._why_of_one(code, errors[position] or {}, table)
+                for position, code in codes.items()
+                if code not in (_NONE, _CHANGED) and code not in _PASSING
             ),
         )
 
@@ -116,8 +122,8 @@ class DynamoRecordStates:
         try:
             parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
         except _FAILS as error:
-            if not _is_refused(error, _INVALID):
-                return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+            if not is_refused(error, _INVALID):
+                return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
             parked = None
         if parked is not None:
             return parked
@@ -126,7 +132,7 @@ class DynamoRecordStates:
         try:
             return self._park_apart(table, image, parking)
         except _FAILS as error:
-            return moves.Parked(failure=self._why(error, table), lost=_is_lost(error))
+            return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
 
     def find(self, table: str, key: WireItem) -> Found:
         """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
@@ -135,9 +141,8 @@ class DynamoRecordStates:
         except _FAILS as error:
             return Found({}, self._why(error, table))
 
-    def _why_of_one(self, error: Mapping[str, str], table: str) -> str:
+    def _why_of_one(self, code: str, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
-        code = error["Code"]
         if code == _NO_TABLE:
             return f"{code} (table {table!r}; {self._client.place})"
         return str(Said(code, error.get("Message", "") if code == _DENIED else "", 0))
@@ -150,11 +155,11 @@ class DynamoRecordStates:
     def _park(self, table: str, image: WireItem, parking: Parking) -> Parked | None:
         """Return what came of it, None when the record has to be parked apart."""
         for _ in range(_PARK_TURNS):  # the record may change between two of the steps; each turn looks afresh
-            found = self._put(moves.park(table, image, self._layout, parking))
+            found = self._park_as_seen(table, image, parking)
             if found is None:
                 return moves.Parked(new=True)
-            if found and not is_same(found, image, self._layout):
-                return self._park_copy(table, image, parking)
+            if (parked := self._parked_away(table, image, found, parking)) is not None:
+                return parked
             if self._is_done(table, found, parking):
                 return moves.Parked()
             if state_of(found, self._layout) == PARKED:
@@ -165,11 +170,26 @@ class DynamoRecordStates:
                 return moves.Parked(new=True)
         return _CHANGING
 
+    def _park_as_seen(self, table: str, image: WireItem, parking: Parking) -> WireItem | None:
+        """Park a record that is as its image says; return what is there instead when it is not."""
+        if self._creates:
+            return self._put(moves.park(table, image, self._layout, parking))
+        parked = self._update(moves.park_there(table, image, self._layout, parking))
+        return None if parked else self._read(table, image)
+
+    def _parked_away(self, table: str, image: WireItem, found: WireItem, parking: Parking) -> Parked | None:
+        """Return what came of a record that is not under its keys any more; None when it is parked there."""
+        if found and is_same(found, image, self._layout):
+            return None
+        if not self._creates:
+            return moves.Parked()
+        return self._park_copy(table, image, parking) if found else None
+
     def _park_apart(self, table: str, image: WireItem, parking: Parking) -> Parked:
         for _ in range(_PARK_TURNS):
             found = self._read(table, image)
-            if found and not is_same(found, image, self._layout):
-                return self._park_copy(table, image, parking)
+            if (parked := self._parked_away(table, image, found, parking)) is not None:
+                return parked
             if needs_no_parking(found, parking.positions, self._layout):
                 return moves.Parked()
             key, apart = self._read_apart(table, image)
@@ -228,7 +248,7 @@ class DynamoRecordStates:
         try:
             self._client.get().put_item(**request)
         except ClientError as error:
-            if not _is_refused(error, _CONDITION):
+            if not is_refused(error, _CONDITION):
                 raise
             return error.response.get("Item") or self._read(request["TableName"], request["Item"])
         return None
@@ -238,7 +258,7 @@ class DynamoRecordStates:
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
-            if not _is_refused(error, _CONDITION):
+            if not is_refused(error, _CONDITION):
                 raise
             return False
         return True
@@ -272,17 +292,6 @@ class _Statements:
         self.idle = len(images) - len(self.concerned)
 
 
-def _is_refused(error: Exception, code: str) -> bool:
-    return isinstance(error, ClientError) and said(error).code == code
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether a failed park may have been stored, by the last attempt of its request: no answer says that it was not.
-
-    Of earlier attempts nothing is said; most often they met the same trouble.
-    """
-    if isinstance(error, ClientError):
-        code, _, status = said(error)
-        turned_away = code in THROTTLING or code in CONFLICTS or status < SERVER_ERROR
-        return code in UNFINISHED or code in SERVER_TROUBLE or not turned_away
-    return not isinstance(error, (*NEVER_SENT, ConfigurationError, ConnectTimeoutError, EndpointConnectionError))
+def _code(error: Mapping[str, str] | None) -> str:
+    """Return the code of a statement's error; `_NONE` says that there is no error, not that it has no code."""
+    return _NONE if error is None else error.get("Code") or "NoCode"

@@ -20,7 +20,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox._version import __version__
-from dynamodb_outbox.cli import demo_arguments
+from dynamodb_outbox.cli import (
+    consume_arguments,
+    cost_arguments,
+    demo_arguments,
+    guarantees_arguments,
+    infra_arguments,
+    outbox_arguments,
+    package_arguments,
+    parked_arguments,
+)
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -66,11 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OutboxError, OSError) as error:
         return _complain(options, str(error), _FAILED)
     except _Signalled as ended:
-        return _complain(options, "ended early; nothing of it is left", _SIGNALLED + ended.number)
+        return _complain(options, options.when_ended, _SIGNALLED + ended.number)
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.json and importlib.util.find_spec("rich") is None:
+    if options.draws and not options.json and importlib.util.find_spec("rich") is None:
         raise CliExtraMissing("rich")
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:
@@ -87,6 +96,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo_arguments.add_to(commands)
+    outbox_arguments.add_sweep_to(commands)
+    outbox_arguments.add_status_to(commands)
+    parked_arguments.add_to(commands)
+    consume_arguments.add_to(commands)
+    infra_arguments.add_to(commands)
+    package_arguments.add_to(commands)
+    guarantees_arguments.add_to(commands)
+    cost_arguments.add_to(commands)
     return parser
 
 

@@ -57,6 +57,7 @@ def add_to(commands: Any) -> None:
     add("--port", type=_port, metavar="P", help="port of the engine (default: a free one)")
     add("--relay", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own relay: does it keep the promises?")
     add("--consumer", type=_handler, metavar="MODULE:ATTRIBUTE", help="your own consumer, likewise")
+    parser.set_defaults(draws=True, when_ended="ended early; nothing of it is left")
 
 
 def check_recount(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What the variables of an environment come to: the sinks, the layout, and the arguments of a relay.
+"""What the variables of an environment come to: the sinks, the layout, and the arguments of a relay or a sweeper.
 
 The environment is handed in as a mapping, so that the variables of a template can be tried in a test. A variable that
 holds nothing, or white space alone, counts as one that is not set, for templates hand on a parameter that was left out
@@ -16,57 +16,73 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.environment.variables import LAYOUT_MEMBERS, PREFIX, VARIABLES, alike
+from dynamodb_outbox.environment.variables import LAYOUT_MEMBERS, PREFIX, RELAY, SWEEP, VARIABLES, alike
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.sinks.from_arn import sink_from_arn
 from dynamodb_outbox.sinks.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import timedelta
 
     from dynamodb_outbox.ports import Sink
 
-__all__ = ["Settings", "layout_text", "settings_of"]
+__all__ = ["FunctionSettings", "layout_from", "layout_text", "settings_of"]
 
+_OF_LAYOUT = ("OUTBOX_LAYOUT", "OUTBOX_SETTLE")
 _NAMES = tuple(each.name.removeprefix(PREFIX) for each in VARIABLES)
 """Without what all have in common, which would make any name like any other."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the variables say. `relay` holds the further arguments of Relay that were set."""
+class FunctionSettings:
+    """What the variables say. `arguments` holds the further arguments of Relay, or of Sweeper, that were set."""
 
     sink: Sink | Router
     layout: Layout
-    relay: Mapping[str, Any] = field(hash=False)
+    arguments: Mapping[str, Any] = field(hash=False)
     log_level: str | None
 
 
-def settings_of(environment: Mapping[str, str]) -> Settings:
-    """Return what the variables of an environment say; those that do not begin with `OUTBOX_` are left alone.
+def settings_of(environment: Mapping[str, str], function: str = RELAY) -> FunctionSettings:
+    """Return what the variables of an environment say to a ready-made function, RELAY or SWEEP.
+
+    Those that do not begin with `OUTBOX_` are left alone.
 
     Makes no client and sends nothing. Raises InvalidEnvironment with all that is wrong.
     """
     problems = list(_unknown(environment))
-    values: dict[str, Any] = {}
-    for variable in VARIABLES:
-        if given := environment.get(variable.name, "").strip():
-            with _collected(problems):
-                values[variable.name] = variable.read(given, partial(_refused, variable.name))
+    values = _values(environment, [each.name for each in VARIABLES], problems)
     layout = sink = None
     with _collected(problems):
-        layout = _layout(values.get("OUTBOX_LAYOUT", {}), values.get("OUTBOX_SETTLE"))
+        layout = _layout(values)
     if not environment.get("OUTBOX_SINK", "").strip():
         problems.append("OUTBOX_SINK is not set, and names where events go: the ARN of a bus, a topic or a queue.")
     elif "OUTBOX_SINK" in values:
         with _collected(problems):
             sink = _sink(values["OUTBOX_SINK"], values.get("OUTBOX_ENVELOPE", "cloudevents"))
+    if function == SWEEP and not environment.get("OUTBOX_TABLE", "").strip():
+        problems.append("OUTBOX_TABLE is not set, and names the table to sweep.")
     if problems or sink is None or layout is None:
         raise InvalidEnvironment(problems)
-    relay = {each.argument: values[each.name] for each in VARIABLES if each.argument and each.name in values}
-    return Settings(sink, layout, relay, values.get("OUTBOX_LOG_LEVEL"))
+    arguments = {
+        each.argument: values[each.name]
+        for each in VARIABLES
+        if each.argument and each.name in values and function in each.read_by
+    }
+    return FunctionSettings(sink, layout, arguments, values.get("OUTBOX_LOG_LEVEL"))
+
+
+def layout_from(environment: Mapping[str, str]) -> Layout:
+    """Return the layout that the variables of an environment describe. Raises InvalidEnvironment."""
+    problems: list[str] = []
+    values = _values(environment, _OF_LAYOUT, problems)
+    with _collected(problems):
+        layout = _layout(values)
+        if not problems:
+            return layout
+    raise InvalidEnvironment(problems)
 
 
 def layout_text(layout: Layout) -> str:
@@ -74,6 +90,16 @@ def layout_text(layout: Layout) -> str:
     members = {name: getattr(layout, name) for name, default in LAYOUT_MEMBERS.items()}
     changed = {name: value for name, value in members.items() if value != LAYOUT_MEMBERS[name]}
     return json.dumps(changed, default=_plain, separators=(",", ":"), ensure_ascii=False)
+
+
+def _values(environment: Mapping[str, str], names: Collection[str], problems: list[str]) -> dict[str, Any]:
+    """Return what those of the variables of these names hold that are set; and note what is wrong with others."""
+    values: dict[str, Any] = {}
+    for variable in VARIABLES:
+        if variable.name in names and (given := environment.get(variable.name, "").strip()):
+            with _collected(problems):
+                values[variable.name] = variable.read(given, partial(_refused, variable.name))
+    return values
 
 
 def _plain(value: timedelta) -> float:
@@ -94,7 +120,8 @@ def _unknown(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{shown(name)} is no variable of this handler; {told}"
 
 
-def _layout(members: Mapping[str, Any], settle: str | None) -> Layout:
+def _layout(values: Mapping[str, Any]) -> Layout:
+    members, settle = values.get("OUTBOX_LAYOUT", {}), values.get("OUTBOX_SETTLE")
     if settle is not None and members.get("settle", settle) != settle:
         raise ConfigurationError(
             f"OUTBOX_SETTLE is {settle!r}, and OUTBOX_LAYOUT says {shown(members['settle'])}: set one of them alone."

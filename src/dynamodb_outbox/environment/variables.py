@@ -1,4 +1,4 @@
-"""The environment variables of a ready-made handler: what each is called, may hold, and means, as one table.
+"""The environment variables of the ready-made handlers: what each is called, may hold, and means, as one table.
 
 The table is the only place that knows of a variable: reading, the errors and the table in docs/aws-lambda.md come from
 it. What a variable may hold is what the argument takes that it becomes; a test holds the one to the other.
@@ -13,6 +13,7 @@ import dataclasses
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
     from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.errors import OutboxError
 
-__all__ = ["LAYOUT_MEMBERS", "PREFIX", "VARIABLES", "Variable", "alike"]
+__all__ = ["LAYOUT_MEMBERS", "PREFIX", "RELAY", "SWEEP", "VARIABLES", "Variable", "alike"]
 
 PREFIX = "OUTBOX_"
 """What the names of all variables begin with."""
 
+RELAY, SWEEP = "relay", "sweep"
+"""The ready-made functions."""
+
 _NEVER = "never"
 _ALIKE = 0.5
 """How much a name must have in common with a known one to be taken for it, misspelt; 1 is the same name."""
+_MOST_AGE_S = 7 * 24 * 3600
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 _PLAIN = Layout()
@@ -62,6 +67,10 @@ def _number(least: int, most: int) -> Callable[[str, Refusal], int]:
         return whole(int(value) if _WHOLE.fullmatch(value) else value, refuse, least=least, most=most)
 
     return read
+
+
+def _age(value: str, refuse: Refusal) -> timedelta:
+    return timedelta(seconds=_number(0, _MOST_AGE_S)(value, refuse))
 
 
 def _number_or_never(least: int, most: int) -> Callable[[str, Refusal], int | None]:
@@ -115,19 +124,23 @@ def _seconds(given: object, refuse: Refusal) -> timedelta:
 
 
 def _object(value: str, refuse: Refusal) -> dict[str, Any]:
+    twice: list[str] = []
     try:
-        found = json.loads(value, object_pairs_hook=_once_each, parse_constant=_no_json)
+        found = json.loads(value, object_pairs_hook=partial(_once_each, twice), parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         raise refuse(f"is {shown(value)}, and no JSON: {error}.") from None
     if not isinstance(found, dict):
         raise refuse(f"is {shown(value)}; a JSON object is needed.")
+    if twice:
+        raise refuse(f"names {shown(twice[0])} twice in one object; nobody could tell which of the two counts.")
     return found
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once_each(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, and note the names that it has more than once."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name comes twice in one object")
+        twice += [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     return found
 
 
@@ -142,7 +155,9 @@ def _no_json(constant: str) -> None:
 class Variable:
     """One variable: its name, what it may hold, what counts when it is not set, and what it says.
 
-    `argument` is that of `Relay` which it is handed on as, None where it is not handed on as it is.
+    `argument` is that of `Relay` and `Sweeper` which it is handed on as, None where it is not handed on as it is.
+    `read_by` are the functions for which it means anything; the others take it for right, so that a template may give
+    all of them the same variables.
     """
 
     name: str
@@ -151,6 +166,7 @@ class Variable:
     says: str
     read: Callable[[str, Refusal], Any]
     argument: str | None = None
+    read_by: tuple[str, ...] = (RELAY, SWEEP)
 
 
 VARIABLES = (
@@ -166,8 +182,8 @@ VARIABLES = (
     Variable(
         "OUTBOX_TABLE",
         "text",
-        "the table in the stream's ARN",
-        "the table's name",
+        "the table in the stream's ARN; to sweep it is needed",
+        "the table's name. Where the stream's ARN names another table, each invocation fails and nothing is relayed",
         text,
         "table",
     ),
@@ -194,6 +210,7 @@ VARIABLES = (
         "and faster",
         _choice("key", "none"),
         "ordering",
+        (RELAY,),
     ),
     Variable(
         "OUTBOX_ON_POISON",
@@ -236,13 +253,24 @@ VARIABLES = (
         "again; each takes some 300 bytes",
         _number(0, 10_000_000),
         "remember_accepted",
+        (RELAY,),
+    ),
+    Variable(
+        "OUTBOX_MIN_AGE",
+        "0 to 604800",
+        "300",
+        "how old a pending record is before it is swept, in seconds; longer than it is on its way in ordinary times",
+        _age,
+        "min_age",
+        (SWEEP,),
     ),
     Variable(
         "OUTBOX_SETTLE",
         "`expire`, `mark`, `delete` or `none`",
         "`expire`, or what `OUTBOX_LAYOUT` says",
-        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. Those of an "
-        "`Outbox` say it themselves, by the writer's layout",
+        "`settle` of the layout: what becomes of a hand-written record when its events were accepted. By `mark` it "
+        "stays for good, as published; by `none` it stays as it is, and nothing tells that it was published. Those of "
+        "an `Outbox` say it themselves, by the writer's layout",
         _choice("expire", "mark", "delete", "none"),
     ),
     Variable(

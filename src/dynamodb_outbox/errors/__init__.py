@@ -36,6 +36,14 @@ from dynamodb_outbox.errors.committing import (
     IdempotencyMismatch,
     NoGuard,
 )
+from dynamodb_outbox.errors.consuming import (
+    QueueRefused,
+    QueueUnavailable,
+    Reject,
+    RejectionUnpublished,
+    RetryLater,
+    Skip,
+)
 from dynamodb_outbox.errors.reading import (
     ImageMissing,
     InvalidFilter,
@@ -49,9 +57,11 @@ from dynamodb_outbox.errors.reading import (
     StreamMissing,
     StreamRefused,
     StreamUnavailable,
+    TableUnavailable,
     UnhandledEvent,
     UploadFailed,
 )
+from dynamodb_outbox.errors.relaying import KeyNotReleased, TableMismatch
 from dynamodb_outbox.errors.root import (
     ConfigurationError,
     InvalidEnvironment,
@@ -82,6 +92,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidValue",
     "ItemTooLarge",
+    "KeyNotReleased",
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
@@ -94,10 +105,18 @@ __all__ = [
     "PayloadNotLoaded",
     "PayloadUnavailable",
     "PortTaken",
+    "QueueRefused",
+    "QueueUnavailable",
+    "Reject",
+    "RejectionUnpublished",
     "ReservedName",
+    "RetryLater",
+    "Skip",
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
+    "TableMismatch",
+    "TableUnavailable",
     "TransactionClosed",
     "TransactionTooLarge",
     "UnconditionalPut",

@@ -30,6 +30,7 @@ class ActionFailure:
     `index` is its place in the request; `action` names it (`put orders {'pk': 'ORDER#1', 'sk': 'META'}`); `code` and
     `message` are DynamoDB's; `item` is the item as it was, in Python values, or None when there was none. `unmet` says
     which of the action's conditions did not hold (`version is 2, if_version=1`); it is empty where that is not known.
+    `stale`: an `if_version=` did not hold, so what the action was made from is no longer so, and reading anew may help.
     """
 
     index: int
@@ -38,6 +39,7 @@ class ActionFailure:
     message: str = ""
     item: Mapping[str, Any] | None = None
     unmet: str = ""
+    stale: bool = False
 
     def __str__(self) -> str:
         # Without the item: errors are logged, and a log is no place for data.

@@ -17,6 +17,7 @@ __all__ = [
     "StreamMissing",
     "StreamRefused",
     "StreamUnavailable",
+    "TableUnavailable",
     "UnhandledEvent",
     "UploadFailed",
 ]
@@ -40,6 +41,19 @@ class ImageMissing(OutboxError):
             f"the stream's view type is {view_type}, so its records do not carry the item. The relay needs NEW_IMAGE "
             "or NEW_AND_OLD_IMAGES; a view type cannot be changed: disable the stream and enable it with the right one."
         )
+
+
+class TableUnavailable(OutboxError):
+    """The records' table, or its index, does not answer as it should: `table` names it, `reason` is what was said.
+
+    `retryable`: the same may succeed later; else something is missing that has to be set up, or a permission.
+    """
+
+    def __init__(self, table: str, reason: str, *, retryable: bool) -> None:
+        self.table = table
+        self.reason = reason
+        self.retryable = retryable
+        super().__init__(f"table {table!r}: {reason}")
 
 
 class InvalidMessage(OutboxError):

@@ -2,8 +2,8 @@
 
     python -m dynamodb_outbox.local --table shop --bus orders --queue billing
 
-Each table has the default layout, a stream of both images and a TTL attribute; each queue gets every event of each bus.
-All data is gone at the end.
+Each table has the default layout, a stream of both images and a TTL attribute; each queue gets every event of each bus,
+and every message of each topic. All data is gone at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT
 from dynamodb_outbox.local.engine import Engine
-from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
+from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, create_topic, route, subscribe
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
@@ -44,15 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _provide(engine: Engine, options: argparse.Namespace) -> None:
-    tables, events, sqs = (engine.client(service) for service in ("dynamodb", "events", "sqs"))
+    tables, events, sns, sqs = (engine.client(service) for service in ("dynamodb", "events", "sns", "sqs"))
     for table in options.table:
         create_table(tables, table, view_type="NEW_AND_OLD_IMAGES")
     for bus in options.bus:
         create_bus(events, bus)
+    topics = [create_topic(sns, topic) for topic in options.topic]
     for name in options.queue:
         queue = create_queue(sqs, name)
         for bus in options.bus:
             route(events, sqs, bus=bus, queue=queue, rule=f"all-to-{name}")
+        for topic in topics:
+            subscribe(sns, sqs, topic=topic, queue=queue)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,7 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     for what, meaning in (
         ("table", "make a table with a stream"),
         ("bus", "make an event bus"),
-        ("queue", "make a queue that gets every event of the buses"),
+        ("topic", "make an SNS topic, a FIFO one when its name ends in .fifo"),
+        (
+            "queue",
+            "make a queue that gets every event of the buses, and of the topics as it is, without SNS's envelope",
+        ),
     ):
         parser.add_argument(f"--{what}", action="append", default=[], metavar="NAME", help=f"{meaning}, repeatable")
     return parser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.limits import FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import REGION
-from dynamodb_outbox.local.environment import function_environment
+from dynamodb_outbox.local.environment import function_environment, withheld_endpoints
 from dynamodb_outbox.local.function import FunctionProcess
 from dynamodb_outbox.process.lifeline import end_with_parent
 from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["common_arguments", "function_process", "run_until_stopped"]
+
+_log = logging.getLogger(__name__)
 
 
 def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
@@ -48,7 +51,15 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
 
 
 def function_process(options: argparse.Namespace) -> FunctionProcess:
-    """Return the function that the common arguments name, with AWS pointing at the engine."""
+    """Return the function that the common arguments name, with AWS pointing at the engine.
+
+    Endpoints that are exported for real work stay behind, which is said: somebody may have meant them.
+    """
+    for name in withheld_endpoints(os.environ, dict(options.env)):
+        _log.warning(
+            "%s is exported, and the function does not get it: its endpoint is %s. --env %s=URL gives another one",
+            *(name, options.endpoint, name),
+        )
     return FunctionProcess(
         options.handler,
         timeout_ms=options.timeout_ms,

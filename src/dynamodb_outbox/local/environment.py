@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.local.client import REGION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["child_environment", "function_environment"]
+__all__ = ["child_environment", "function_environment", "withheld_endpoints"]
 
 _NEEDED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -34,6 +34,11 @@ def child_environment(environment: Mapping[str, str], *, keep: Sequence[str] = (
     if path := environment.get("PYTHONPATH"):
         chosen["PYTHONPATH"] = os.pathsep.join(str(Path(part).resolve()) for part in path.split(os.pathsep) if part)
     return chosen
+
+
+def withheld_endpoints(environment: Mapping[str, str], given: Collection[str]) -> list[str]:
+    """Return the endpoints that somebody exported and `function_environment` leaves out, but for those in `given`."""
+    return sorted(name for name in environment if name.startswith("AWS_ENDPOINT_URL") and name not in given)
 
 
 def function_environment(

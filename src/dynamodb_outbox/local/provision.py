@@ -1,4 +1,4 @@
-"""Tables, buses and queues of a local run, made by API.
+"""Tables, buses, topics and queues of a local run, made by API.
 
 Each function may be called again: what is there already is used, unless it is different from what was asked for. The
 clients are boto3's; against AWS they would make the same things.
@@ -17,7 +17,17 @@ from dynamodb_outbox.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["AlreadyDifferent", "Queue", "RouteRefused", "create_bus", "create_queue", "create_table", "route"]
+__all__ = [
+    "AlreadyDifferent",
+    "Queue",
+    "RouteRefused",
+    "create_bus",
+    "create_queue",
+    "create_table",
+    "create_topic",
+    "route",
+    "subscribe",
+]
 
 
 class AlreadyDifferent(OutboxError):
@@ -106,26 +116,46 @@ def route(
 ) -> None:
     """Send the bus's events that match `pattern` (None: every event) to the queue, by a rule of that name.
 
-    `events` and `sqs` are clients. The queue's policy is set to let this rule send to it, and replaces another policy.
+    `events` and `sqs` are clients. The queue's policy lets this rule send to it from then on, and whom it let before.
     """
     chosen = {"source": [{"prefix": ""}]} if pattern is None else pattern
     arn = events.put_rule(Name=rule, EventBusName=bus, EventPattern=json.dumps(chosen), State="ENABLED")["RuleArn"]
-    policy = {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "events.amazonaws.com"},
-                "Action": "sqs:SendMessage",
-                "Resource": queue.arn,
-                "Condition": {"ArnEquals": {"aws:SourceArn": arn}},
-            }
-        ],
-    }
-    sqs.set_queue_attributes(QueueUrl=queue.url, Attributes={"Policy": json.dumps(policy)})
+    _allow(sqs, queue, "events.amazonaws.com", arn)
     answer = events.put_targets(Rule=rule, EventBusName=bus, Targets=[{"Id": "queue", "Arn": queue.arn}])
     if answer.get("FailedEntryCount"):
         raise RouteRefused(rule, answer["FailedEntries"])
+
+
+def create_topic(client: Any, topic: str) -> str:
+    """Create a topic, a FIFO one when its name ends in `.fifo`, and return its ARN; `client` is an `sns` client."""
+    attributes = {"FifoTopic": "true"} if topic.endswith(".fifo") else {}
+    return str(client.create_topic(Name=topic, Attributes=attributes)["TopicArn"])
+
+
+def subscribe(sns: Any, sqs: Any, *, topic: str, queue: Queue) -> None:
+    """Send the messages of a topic (its ARN) to the queue, as they are: with raw delivery, so without SNS's envelope.
+
+    `sns` and `sqs` are clients. The queue's policy lets this topic send to it from then on, and whom it let before.
+    """
+    _allow(sqs, queue, "sns.amazonaws.com", topic)
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue.arn, Attributes={"RawMessageDelivery": "true"})
+
+
+def _allow(sqs: Any, queue: Queue, service: str, source: str) -> None:
+    """Let a rule or a topic send to a queue, besides those that may."""
+    attributes = sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["Policy"]).get("Attributes", {})
+    policy = json.loads(attributes.get("Policy") or '{"Version": "2012-10-17", "Statement": []}')
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": "sqs:SendMessage",
+        "Resource": queue.arn,
+        "Condition": {"ArnEquals": {"aws:SourceArn": source}},
+    }
+    if statement in policy["Statement"]:
+        return
+    policy["Statement"].append(statement)
+    sqs.set_queue_attributes(QueueUrl=queue.url, Attributes={"Policy": json.dumps(policy)})
 
 
 def _table(table: str, layout: Layout, view_type: str | None) -> dict[str, Any]:

@@ -11,7 +11,6 @@ the message id. Why an invocation failed is a warning on standard error, each re
 
 from __future__ import annotations
 
-import base64
 import logging
 import os
 import sys
@@ -20,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dynamodb_outbox.adapters.system import SystemClock
+from dynamodb_outbox.core.consuming.messages import lambda_record
 from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Reported, Responded, reported_failures
 from dynamodb_outbox.core.limits import RECEIVE_MESSAGES
-from dynamodb_outbox.errors import ConfigurationError, OutboxError
+from dynamodb_outbox.errors import ConfigurationError, QueueRefused, QueueUnavailable
 from dynamodb_outbox.local.client import REGION, local_client
 from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
 from dynamodb_outbox.local.complaints import Complaints
@@ -31,38 +31,18 @@ from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dynamodb_outbox.local.function import Function
     from dynamodb_outbox.ports import Clock
     from dynamodb_outbox.process.stop import StopFlag
 
-__all__ = ["QueueRefused", "QueueSource", "QueueUnavailable", "lambda_record", "main"]
+__all__ = ["QueueSource", "main"]
 
 _log = logging.getLogger(__name__)
 
 _WAIT_S = 1
 _UNAVAILABLE_PAUSE_S = 0.5
-
-
-class QueueRefused(OutboxError):
-    """The queue does not exist, or may not be read: `code` is AWS's."""
-
-    def __init__(self, queue: str, code: str, reason: str) -> None:
-        self.queue = queue
-        self.code = code
-        self.reason = reason
-        super().__init__(f"queue {queue}: {code}: {reason}. Create the queue, or correct its name")
-
-
-class QueueUnavailable(OutboxError):
-    """The queue gave no answer. The same call may be made again."""
-
-    retryable = True
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"the queue cannot be reached at the moment: {reason}")
 
 
 class SqsClient(Protocol):
@@ -178,33 +158,6 @@ class QueueSource:
 
     def _say(self, event: str, **facts: Any) -> None:
         self.journal.write(event=event, at_ms=self.clock.now_ms(), **facts)
-
-
-def lambda_record(message: Mapping[str, Any], arn: str, region: str) -> dict[str, Any]:
-    """Return a message of ReceiveMessage, as boto3 reads it, as a record of Lambda's SQS event."""
-    record = {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": dict(message.get("Attributes", {})),
-        "messageAttributes": {name: _attribute(value) for name, value in message.get("MessageAttributes", {}).items()},
-        "md5OfBody": message["MD5OfBody"],
-        "eventSource": "aws:sqs",
-        "eventSourceARN": arn,
-        "awsRegion": region,
-    }
-    if "MD5OfMessageAttributes" in message:
-        record["md5OfMessageAttributes"] = message["MD5OfMessageAttributes"]
-    return record
-
-
-def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
-    form: dict[str, Any] = {"stringListValues": [], "binaryListValues": [], "dataType": value["DataType"]}
-    if "StringValue" in value:
-        form["stringValue"] = value["StringValue"]
-    if "BinaryValue" in value:
-        form["binaryValue"] = base64.b64encode(value["BinaryValue"]).decode("ascii")
-    return form
 
 
 def main(argv: Sequence[str] | None = None) -> int:

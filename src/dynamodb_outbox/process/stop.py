@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 __all__ = ["StopFlag", "stop_on_signals"]
 
@@ -50,13 +51,27 @@ class StopFlag:
 
 
 @contextlib.contextmanager
-def stop_on_signals(*signals: signal.Signals) -> Iterator[StopFlag]:
-    """Inside the block, these signals set the flag instead of ending the process. For the main thread only."""
+def stop_on_signals(*signals: signal.Signals, once: bool = False) -> Iterator[StopFlag]:
+    """Inside the block, these signals set the flag instead of ending the process. For the main thread only.
+
+    `once`: the first one alone, and any further one does what it did before.
+    """
     flag = StopFlag()
-    before = {number: signal.signal(number, lambda _number, _frame: flag.set()) for number in signals}
-    try:
-        yield flag
-    finally:
+
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        flag.set()
+        if once:
+            restore()
+
+    before = {number: signal.getsignal(number) for number in signals}
+    try:
+        for number in signals:
+            signal.signal(number, ask)
+        yield flag
+    finally:
+        restore()
         flag.close()

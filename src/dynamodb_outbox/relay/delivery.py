@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
 from dynamodb_outbox.core.record.states import needs_no_settling
 from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
@@ -61,6 +62,7 @@ class Delivery:
         self._sinks = tuple(routes.sinks)
         self._memory = memory
         self._prepared: list[Prepared | None] = []
+        self._types: list[str | None] = []  # None: the record cannot be read
         self._ids: list[str] = []
         self._first: list[int] = []  # record -> its first entry
         for number, one in enumerate(found.records):
@@ -75,7 +77,7 @@ class Delivery:
                 break
             except InvalidRecord as error:
                 fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
-                self._add(Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None)
+                self._add(Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None, None, error.where)
             else:
                 self._add_events(number, one, record)
         if layout.settle == "none":
@@ -87,26 +89,24 @@ class Delivery:
         return self.late if self.held is None else self.held.sequence_number
 
     def _add_events(self, number: int, one: Selected, record: Record) -> None:
-        knows, settled = len(self._memory) > 0, bool(record.events)
+        key, knows, settled = record.key, len(self._memory) > 0, bool(record.events)
         for event in record.events:
             place = self._way_of(event)
             accepted = self._accepted(one, place, event.id) if knows and not isinstance(place, Fault) else None
             settled = settled and accepted is not None and self._memory.is_settled(accepted)
+            prepared = None
             if isinstance(place, Fault):
-                self._add(Entry(number, record.key, 0, place, NOWHERE), None, event.id)
+                entry = Entry(number, key, 0, place, NOWHERE)
             elif accepted is not None and accepted in self._memory:
-                self._add(Entry(number, record.key, 0, None, place, accepted=True), None, event.id)
+                entry = Entry(number, key, 0, None, place, accepted=True)
+            elif isinstance(found := self._prepare(place, event), Fault):
+                entry = Entry(number, key, 0, found, place)
             else:
-                self._add_prepared(number, record.key, place, event)
+                prepared = found
+                entry = Entry(number, key, found.size, None, place)
+            self._add(entry, prepared, event.type, event.id)
         if settled:
             self.idle.add(number)
-
-    def _add_prepared(self, number: int, key: str, place: int, event: Event) -> None:
-        prepared = self._prepare(place, event)
-        if isinstance(prepared, Fault):
-            self._add(Entry(number, key, 0, prepared, place), None, event.id)
-        else:
-            self._add(Entry(number, key, prepared.size, None, place), prepared, event.id)
 
     def _way_of(self, event: Event) -> int | Fault:
         try:
@@ -124,10 +124,19 @@ class Delivery:
         self.log.raised(method, error)
         return Fault(Kind.CONTENT, code, f"{method}() failed ({type(error).__name__}); the log has it")
 
-    def _add(self, entry: Entry, prepared: Prepared | None, event_id: str = "") -> None:
+    def _add(self, entry: Entry, prepared: Prepared | None, event_type: str | None, event_id: str) -> None:
         self.entries.append(entry)
         self._prepared.append(prepared)
+        self._types.append(event_type)
         self._ids.append(event_id)
+
+    def named(self, number: int) -> str:
+        """Return what the log calls an entry: nothing of its data."""
+        entry, event_type = self.entries[number], self._types[number]
+        what = "the unreadable record" if event_type is None else f"the event {shown(event_type)}"
+        to = "" if entry.destination == NOWHERE else f", to {self._sinks[entry.destination].name}"
+        number_in_stream = self.selected[entry.record].sequence_number
+        return f"{what} {shown(self._ids[number])} of key {shown(entry.key)}, record {number_in_stream}{to}"
 
     def to_send(self, numbers: Sequence[int]) -> list[Any]:
         """Return entries as their sink sends them."""

@@ -30,6 +30,7 @@ from dynamodb_outbox.core.relay.commands import (
     VerifyDone,
     WaitUntil,
 )
+from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Presence, RequestFailed, Verified
 from dynamodb_outbox.core.relay.parking import KEY_PARKED
 from dynamodb_outbox.core.relay.states import State
@@ -42,11 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.core.relay.commands import Command, Settings
-    from dynamodb_outbox.core.relay.machine import Machine
+    from dynamodb_outbox.core.relay.health import Carried
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Results, Sink
     from dynamodb_outbox.relay.delivery import Delivery
+    from dynamodb_outbox.relay.margins import Deadlines
 
-__all__ = ["Deadlines", "Invocation", "Tools"]
+__all__ = ["Invocation", "Tools"]
 
 _LOST = RequestFailed(Fault(Kind.UNKNOWN, "PublishRaised", "the sink raised an error; the log has it"))
 _UNTOLD = Verified(Presence.UNSURE, "verify() raised an error; the log has it", passing=True)
@@ -69,24 +71,25 @@ class Tools:
     settings: Settings
 
 
-@dataclass(frozen=True)
-class Deadlines:
-    """Until when, on the monotonic clock, a publish or a question (`publish_ms`) or a table call may begin."""
-
-    publish_ms: int
-    table_ms: int
-
-
 class Invocation:
-    """Carries out the commands of `machine` on a `delivery`. Its facts come back through one queue.
+    """Carries out the commands of a `machine` on a `delivery`. Its facts come back through one queue.
 
     `unsure` says why it cannot be told whether a destination is there, by its place; what is there has been logged.
+    `carried` comes from the invocation before.
     """
 
     def __init__(
-        self, machine: Machine, delivery: Delivery, tools: Tools, deadlines: Deadlines, unsure: dict[int, str]
+        self, delivery: Delivery, tools: Tools, deadlines: Deadlines, unsure: dict[int, str], carried: Carried
     ) -> None:
-        self._machine = machine
+        self.machine = Machine(
+            delivery.entries,
+            [sink.limits for sink in tools.sinks],
+            tools.settings,
+            publish_until_ms=deadlines.publish_ms,
+            table_until_ms=deadlines.table_ms,
+            carried=carried,
+            idle=delivery.idle,
+        )
         self._delivery = delivery
         self._tools = tools
         self._deadlines = deadlines
@@ -105,7 +108,7 @@ class Invocation:
         try:
             while True:
                 wake_ms: int | None = None
-                for command in self._machine.step(fact, clock.monotonic_ms(), entropy.unit()):
+                for command in self.machine.step(fact, clock.monotonic_ms(), entropy.unit()):
                     if isinstance(command, Done):
                         return command.lowest
                     if isinstance(command, WaitUntil):
@@ -116,7 +119,7 @@ class Invocation:
         finally:
             while self._under_way:
                 self._next(None)
-            self._delivery.remember(self._machine.progress.at(State.ACCEPTED), self._machine.settled)
+            self._delivery.remember(self.machine.progress.at(State.ACCEPTED), self.machine.settled)
 
     def _next(self, wake_ms: int | None) -> Fact:
         fact = self._facts.get(None if wake_ms is None else wake_ms - self._tools.clock.monotonic_ms())
@@ -183,15 +186,16 @@ class Invocation:
             parked, key_parked = self._tools.parked_keys.park(table, image, parking, command.key)
         if fault is not KEY_PARKED and self._delivery.entries[command.entry].fault is None:
             fault = replace(fault, reason="")  # the bus's words, which may quote the event
-        number = self._delivery.selected[command.record].sequence_number
+        named, more = self._delivery.named(command.entry), len(command.refused) - 1
+        named += f" (and {counted(more, 'more event')} of its record)" if more else ""
         if parked.failure is not None:
-            log.error("record %s could not be parked (%s) for: %s", number, parked.failure, fault)
+            log.error("not parked: %s: %s. The park failed: %s", named, fault, parked.failure)
         elif parked.new:
             also = ", and its key with it" if key_parked else ""
             level = logging.INFO if fault is KEY_PARKED else logging.ERROR
-            log.log(level, "an event of record %s was parked%s: %s", number, also, fault)
+            log.log(level, "parked%s: %s: %s", also, named, fault)
         else:
-            log.info("record %s has been parked or settled before: %s", number, fault)
+            log.info("parked or settled before: %s: %s", named, fault)
         done = parked.failure is None
         return ParkDone(command.entry, parked=done, new=parked.new, lost=parked.lost, key_parked=key_parked)
 
@@ -232,32 +236,36 @@ class Invocation:
         elif found.presence is Presence.MISSING:
             self._missing[place] = found.reason
 
-    def report(self, lowest: int | None) -> None:
-        """Log what the invocation came to; a warning when records are left to be delivered again."""
-        tally = self._machine.progress.tally()
-        level = logging.DEBUG if lowest is None else logging.WARNING
+    def report(self, left: str | None) -> None:
+        """Log what the invocation came to; a warning when records are left, with what becomes of them."""
+        tally = self.machine.progress.tally()
+        accepted = self.machine.progress.at(State.ACCEPTED)
+        before = sum(self._delivery.entries[number].accepted for number in accepted)
+        level = logging.DEBUG if left is None else logging.WARNING
         log.log(
             level,
-            "%s of %s: %d accepted, %d parked%s",
+            "%s of %s: %d accepted%s, %d parked%s",
             counted(sum(tally.values()), "event"),
             counted(len(self._delivery.selected), "record"),
             tally[State.ACCEPTED],
+            f" ({before:,} of them in an earlier invocation)" if before else "",
             tally[State.PARKED],
-            "" if lowest is None else f"; delivered again from {self._delivery.selected[lowest].sequence_number} on",
+            "" if left is None else f"; {left}",
         )
-        if self._machine.unsettled:
-            left = counted(self._machine.unsettled, "published record")
-            log.warning("%s could not be settled in time; left pending", left)
+        if self.machine.unsettled:
+            unsettled = counted(self.machine.unsettled, "published record")
+            log.warning("%s could not be settled in time; left pending", unsettled)
         self._report_held()
-        if lowest is not None:
+        if left is not None:
             self._report_left()
-        for accepted in (False, True) if self._machine.progress.faults else ():
-            self._log.faults(self._machine.progress.met(accepted=accepted), accepted=accepted)
+        if self.machine.progress.faults:
+            self._log.not_accepted(self.machine.progress.met(accepted=False), self._delivery.named)
+            self._log.accepted_after(self.machine.progress.met(accepted=True))
         self._log.finish()
 
     def _report_held(self) -> None:
         now_ms = self._tools.clock.monotonic_ms()
-        for place, destination in enumerate(self._machine.destinations):
+        for place, destination in enumerate(self.machine.destinations):
             name, held = self._tools.sinks[place].name, counted(destination.left, "event")
             if destination.halted and destination.is_missing():
                 said = self._missing.get(place) or "it was missing before, and now nobody can tell"
@@ -272,8 +280,9 @@ class Invocation:
 
     def _report_left(self) -> None:
         tools, now_ms = self._tools, self._tools.clock.monotonic_ms()
-        left = Left(self._machine, self._delivery.entries, tools.settings, now_ms, self._deadlines.publish_ms)
-        for words in left.reasons(unanswered=self._unanswered, not_parked=self._not_parked):
+        left = Left(self.machine, self._delivery.entries, tools.settings, now_ms, self._deadlines.publish_ms)
+        reasons = left.reasons(unanswered=self._unanswered, not_parked=self._not_parked, named=self._delivery.named)
+        for words in reasons:
             log.warning("%s", words)
 
 

@@ -5,7 +5,8 @@ error for each request; a line for each would hide that there is one cause. So w
 end; a traceback is written where it first arises, in case the process does not live to the end.
 
 What the bus says of the destination, the permission or the connection is logged as it is. Of an entry's content only
-the code is: a bus may quote the content that it refuses, and a log is no place for data.
+the code is: a bus may quote the content that it refuses, and a log is no place for data. An event is named by its type,
+its id and its key, where the one that is named, or the first of many, is what somebody has to look at.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.outcome import Fault, Kind
-from dynamodb_outbox.words import counted
+from dynamodb_outbox.words import counted, first_of, were
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 __all__ = ["InvocationLog", "log"]
 
@@ -65,15 +66,23 @@ class InvocationLog:
         if fault.kind is not Kind.CONTENT:
             self._whole.add(fault)
 
-    def faults(self, faults: Mapping[Fault, int], *, accepted: bool) -> None:
-        """Write what events met, one line for each text; `accepted` says whether these were accepted afterwards."""
-        lines: Counter[tuple[int, str]] = Counter()
-        for fault, count in faults.items():
+    def accepted_after(self, faults: Mapping[Fault, Sequence[int]]) -> None:
+        """Write what events met that were accepted afterwards, one line for each text."""
+        for (level, words), numbers in self._lines(faults).items():
+            log.log(level, "%s accepted after a fault: %s", were(len(numbers), "event"), words)
+
+    def not_accepted(self, faults: Mapping[Fault, Sequence[int]], named: Callable[[int], str]) -> None:
+        """Write what events met that were not accepted, one line for each text, which names the first of them."""
+        for (level, words), numbers in self._lines(faults).items():
+            which = first_of(len(numbers), named(min(numbers)))
+            log.log(level, "%s not accepted: %s (%s)", were(len(numbers), "event"), words, which)
+
+    def _lines(self, faults: Mapping[Fault, Sequence[int]]) -> Mapping[tuple[int, str], Sequence[int]]:
+        lines: dict[tuple[int, str], list[int]] = {}
+        for fault, numbers in faults.items():
             level = logging.ERROR if fault.kind is Kind.TARGET else logging.WARNING
-            lines[level, self._words(fault)] += count
-        came_to = "accepted after a fault" if accepted else "not accepted"
-        for (level, words), count in lines.items():
-            log.log(level, "%s %s %s: %s", counted(count, "event"), "was" if count == 1 else "were", came_to, words)
+            lines.setdefault((level, self._words(fault)), []).extend(numbers)
+        return lines
 
     def finish(self) -> None:
         """Write what was counted."""

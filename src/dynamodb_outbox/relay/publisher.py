@@ -8,61 +8,53 @@ request is under way. A destination that cannot be used (no Region, no credentia
 answered too, not raised: what was done before it keeps its place in the stream, its events and their keys are held, and
 the log has the reason as an error.
 
-Time. The function's own deadline comes from the context. A publish starts only while a whole request, and the settling
-after it, still fit before that. At most half of the function's time is kept free for them, and of that at most half for
-the table. Where the clients' time-outs are longer a warning is logged once: a request that hangs could then outlive the
-function, which costs duplicates, no events.
+The function's own deadline comes from the context; `margins` says what is begun before it.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import shown, text, whole
-from dynamodb_outbox.core.codec.envelope import source_fault
-from dynamodb_outbox.core.limits import SinkLimits
+from dynamodb_outbox.arguments import text, whole
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
-from dynamodb_outbox.core.relay.commands import Settings
 from dynamodb_outbox.core.relay.health import NOTHING
-from dynamodb_outbox.core.relay.machine import Machine
 from dynamodb_outbox.core.relay.memory import Memory
 from dynamodb_outbox.core.relay.select import Selection, select
-from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.keys import table_name
-from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMismatch
 from dynamodb_outbox.relay.delivery import Delivery
-from dynamodb_outbox.relay.invocation import Deadlines, Invocation, Tools
+from dynamodb_outbox.relay.invocation import Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
+from dynamodb_outbox.relay.margins import Margins, remaining_ms
 from dynamodb_outbox.relay.misfits import judged
-from dynamodb_outbox.words import counted
+from dynamodb_outbox.relay.setup import (
+    TABLE_CALLS,
+    layout_of,
+    refusal,
+    routes_of,
+    settings_of,
+    source_of,
+    table_of,
+)
+from dynamodb_outbox.words import counted, were
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.relay.select import Selected
-    from dynamodb_outbox.event import Event
+    from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Routes, Sink
 
 __all__ = ["Relay"]
 
-_SLACK_MS = 250
-"""For what the time-outs do not cover: signing, parsing, the answer itself."""
-_MOST_FUNCTION_S = 900  # Lambda's quota of a function's time-out
 _UNLIMITED_MS = 60_000
 """The time an invocation without a context takes at most."""
-_TABLE_CALLS = 2
-_MOST_IN_FLIGHT = 1000  # each is a thread
 _MOST_REMEMBERED = 10_000_000  # each is some 300 bytes
-_MOST_A_SECOND = 1_000_000
-_MOST_FAILURES = 1_000_000
 _SHARE_OF_READING = 4
 """Of an invocation's time one in so many parts may go to asking the table about records of other layouts."""
 
@@ -71,7 +63,8 @@ class Relay:
     """Relays outbox records from a table's stream to `sink`, or to the sinks of a `Router`.
 
     layout         the writer's Layout
-    table          the table's name, or its ARN; taken from the stream's ARN when not given
+    table          the table's name, or its ARN; taken from the stream's ARN when not given, refused where that names
+                   another one
     source         source of events whose record names none (hand-written ones), 1 to 256 characters that do not start
                    with "aws."; the table's name when not given
     client         a boto3 client of "dynamodb", for settling and parking; made on first use when none is given
@@ -123,44 +116,38 @@ class Relay:
         entropy: Entropy | None = None,
         crew: Crew | None = None,
     ) -> None:
-        self._routes = _routes(sink)
-        if layout is not None and not isinstance(layout, Layout):
-            raise ConfigurationError(f"Relay(layout={shown(layout)}): a Layout is needed.")
-        if table is not None:
-            table = table_name(text(table, _refusal("table")))
-        if source is not None and (fault := source_fault(text(source, _refusal("source")))) is not None:
-            raise ConfigurationError(f"Relay(source={shown(source)}): {fault}")
+        self._routes = routes_of("Relay", sink)
         self.sink = sink
-        self.layout = layout if layout is not None else Layout()
-        _check_ways(ordering, on_poison, self.layout)
-        whole(max_in_flight, _refusal("max_in_flight"), least=1, most=_MOST_IN_FLIGHT)
-        whole(remember_accepted, _refusal("remember_accepted"), least=0, most=_MOST_REMEMBERED)
-        if rate_limit_per_instance is not None:
-            whole(rate_limit_per_instance, _refusal("rate_limit_per_instance"), least=1, most=_MOST_A_SECOND)
-        if breaker_after is not None:
-            whole(breaker_after, _refusal("breaker_after"), least=1, most=_MOST_FAILURES)
-        self._table = table
-        self._source = source
+        self.layout = layout_of("Relay", layout)
+        self._settings = settings_of(
+            "Relay",
+            self.layout,
+            ordering=ordering,
+            on_poison=on_poison,
+            max_in_flight=max_in_flight,
+            rate_limit_per_instance=rate_limit_per_instance,
+            breaker_after=breaker_after,
+        )
+        whole(remember_accepted, refusal("Relay", "remember_accepted"), least=0, most=_MOST_REMEMBERED)
+        self._table = None if table is None else table_of("Relay", table)
+        self._source = None if source is None else source_of("Relay", source)
         self._states: RecordStates = DynamoRecordStates(self.layout, client=client)
         self._parked_keys: ParkedKeys = DynamoParkedKeys(
             self.layout, lambda marking: DynamoRecordStates(self.layout, client=marking), client=client
         )
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
-        self._settings = Settings(
-            ordered=ordering == "key",
-            on_poison=on_poison,
-            max_in_flight=max_in_flight,
-            max_table_calls=_TABLE_CALLS,
-            rate_limit=rate_limit_per_instance,
-            breaker_failures=breaker_after,
-        )
-        self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + _TABLE_CALLS, "outbox-relay")
+        self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-relay")
         self._memory = Memory(remember_accepted)
         self._carried = NOTHING
         self._unsure: dict[int, str] = {}
-        self._warned = False
+        self._margins = Margins(self._routes.sinks)
         self._warned_of_strangers = False
+
+    def __repr__(self) -> str:
+        table = "" if self._table is None else f"table={self._table!r}, "
+        ordering, on_poison = "key" if self._settings.ordered else "none", self._settings.on_poison
+        return f"Relay({self.sink!r}, {table}{ordering=}, {on_poison=})"
 
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.
@@ -168,38 +155,48 @@ class Relay:
         `context` is Lambda's; without one an invocation takes a minute at most. Returns
         {"batchItemFailures": [{"itemIdentifier": <SequenceNumber>}]}, with an empty list when everything is done.
 
-        Raises ImageMissing, ConfigurationError or InvalidRecord when the whole invocation is at fault: the set-up has
-        to be changed, and the batch stays in the stream until then. A destination that cannot be used raises nothing:
-        the records are answered as failed, stay in the stream as well, and the log has the reason.
+        Raises ImageMissing, TableMismatch, ConfigurationError or InvalidRecord when the whole invocation is at fault:
+        the set-up has to be changed, and the batch stays in the stream until then. A destination that cannot be used
+        raises nothing: the records are answered as failed, stay in the stream as well, and the log has the reason.
         """
         started_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
-        remaining_ms = _remaining_ms(context)
+        left_ms = remaining_ms(context, without=_UNLIMITED_MS)
         records = _records_of(event)
-        deadlines = Deadlines(
-            started_ms + remaining_ms - self._margin(remaining_ms, for_publish=True),
-            started_ms + remaining_ms - self._margin(remaining_ms, for_publish=False),
-        )
-        delivery = self._delivery_of(records, started_ms + remaining_ms // _SHARE_OF_READING, deadlines.publish_ms)
+        deadlines = self._margins.deadlines(started_ms + left_ms, left_ms, self._table_request_ms)
+        delivery = self._delivery_of(records, started_ms + left_ms // _SHARE_OF_READING, deadlines.publish_ms)
         if not delivery.entries:
             return _answer(delivery.held_at)
         sinks = self._routes.sinks
-        machine = Machine(
-            delivery.entries,
-            [sink.limits for sink in sinks],
-            self._settings,
-            publish_until_ms=deadlines.publish_ms,
-            table_until_ms=deadlines.table_ms,
-            carried=self._carried.at(started_ms, wall_ms),
-            idle=delivery.idle,
-        )
         tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy, self._settings)
-        invocation = Invocation(machine, delivery, tools, deadlines, self._unsure)
+        invocation = Invocation(delivery, tools, deadlines, self._unsure, self._carried.at(started_ms, wall_ms))
         try:
             lowest = invocation.to_the_end()
         finally:
-            self._carried = machine.carried
-        invocation.report(lowest)
-        return _answer(delivery.held_at if lowest is None else delivery.selected[lowest].sequence_number)
+            self._carried = invocation.machine.carried
+        first = None if lowest is None else delivery.selected[lowest].sequence_number
+        invocation.report(None if first is None else f"delivered again from {first} on")
+        return _answer(delivery.held_at if first is None else first)
+
+    def release_key(self, key: str, *, table: str | None = None) -> bool:
+        """Let an ordering key go on that on_poison="park_key" parked; return whether it was parked.
+
+        From the next invocation on, in each instance, what follows of the key is published; what was parked of it stays
+        parked. `table` is the name or ARN of the table, needed where the relay was given none. The permission is
+        DeleteItem.
+
+        Raises KeyNotReleased when DynamoDB did not do it, or gave no answer; ConfigurationError for a key or a table
+        that is none, and for a layout in whose table no key can be parked.
+        """
+        key = text(key, lambda reason: ConfigurationError(f"Relay.release_key: key {reason}"))
+        if table is None and self._table is None:
+            raise ConfigurationError("Relay.release_key: which table? This relay was given none. Say table=...")
+        if not can_park_keys(self.layout):
+            raise ConfigurationError("Relay.release_key: by this relay's Layout there are no parked keys.")
+        where = str(self._table) if table is None else table_of("Relay", table)
+        released = self._parked_keys.release(where, key)
+        if released.failure is not None:
+            raise KeyNotReleased(key, where, released.failure, retryable=released.retryable)
+        return released.was_parked
 
     def _delivery_of(self, records: Sequence[Any], read_until_ms: int, publish_until_ms: int) -> Delivery:
         """Return what can be relayed of stream records, and report what cannot.
@@ -207,11 +204,12 @@ class Relay:
         Of the time until the last publish one half goes to reading records, at most, and the other to sending them.
         """
         selection = select(records, self.layout)
+        self._check_table(selection)
         _report_elsewhere(selection)
         self._warn_of_strangers(selection)
         found = judged(selection, self._states, self._table, self._clock, read_until_ms)
         if found.passed:
-            said = f"{counted(found.passed, 'record')} {'was' if found.passed == 1 else 'were'}"
+            said = were(found.passed, "record")
             _log.info("%s of another layout, and published, parked or deleted since; passed over", said)
         if found.held is not None and not found.records and not found.passed:
             raise found.held.error
@@ -240,6 +238,15 @@ class Relay:
             _log.error("held at record %s: %s", delivery.held.sequence_number, delivery.held.error)
         return delivery
 
+    def _check_table(self, selection: Selection) -> None:
+        """Refuse records of another table than was named: the relay would read, settle and park in the wrong one."""
+        if self._table is None:
+            return
+        streamed = {one.table for one in selection.records} | {one.table for one in selection.misfits}
+        others = sorted(table for table in streamed if table not in (None, self._table))
+        if others:
+            raise TableMismatch(self._table, others)
+
     def _table_of(self, selected: Sequence[Selected]) -> str:
         tables = {self._table} if self._table else {one.table for one in selected}
         table = tables.pop()
@@ -253,19 +260,14 @@ class Relay:
             _log.warning(
                 "%s of this table, which by Layout(placement='table') holds records alone, told as no record and not "
                 "published. Say how records are told by Layout(select=...): select={} is every item",
-                f"{counted(selection.strangers, 'item')} {'was' if selection.strangers == 1 else 'were'}",
+                were(selection.strangers, "item"),
             )
 
-    def _margin(self, remaining_ms: int, *, for_publish: bool) -> int:
-        """How long before the deadline the last publish, or the last table call, may start."""
-        table_ms = self._states.request_ms + _SLACK_MS
-        slowest = max(self._routes.sinks, key=lambda sink: sink.request_ms)
-        wanted_ms = table_ms + (slowest.request_ms if for_publish else 0)
-        allowed_ms = remaining_ms // (2 if for_publish else 4)
-        if wanted_ms > allowed_ms and not self._warned:
-            self._warned = True
-            _warn_of_time_outs(slowest, table_ms, remaining_ms)
-        return min(wanted_ms, allowed_ms)
+    @property
+    def _table_request_ms(self) -> int:
+        """The longest time that one request to the table may take."""
+        parks_keys = self._settings.on_poison == "park_key"
+        return max(self._states.request_ms, self._parked_keys.request_ms if parks_keys else 0)
 
 
 def _records_of(event: Any) -> list[Any]:
@@ -282,15 +284,6 @@ def _answer(sequence_number: str | None) -> dict[str, list[dict[str, str]]]:
     return {"batchItemFailures": [] if sequence_number is None else [{"itemIdentifier": sequence_number}]}
 
 
-def _remaining_ms(context: Any) -> int:
-    """Return what the context says is left; a context that says nothing of use counts as none."""
-    ask = getattr(context, "get_remaining_time_in_millis", None)
-    left = ask() if callable(ask) else None
-    if isinstance(left, bool) or not isinstance(left, (int, float)) or not math.isfinite(left):
-        return _UNLIMITED_MS
-    return max(0, int(left))
-
-
 def _report_elsewhere(selection: Selection) -> None:
     """Log the records left to another Region's relay. Where one of the two is no Region, nobody may relay them."""
     for (written_in, here), count in selection.elsewhere.items():
@@ -298,79 +291,7 @@ def _report_elsewhere(selection: Selection) -> None:
         _log.log(
             logging.INFO if known else logging.WARNING,
             "%s written in Region %r and not relayed from this stream, whose Region is %r",
-            f"{counted(count, 'record')} {'was' if count == 1 else 'were'}",
+            were(count, "record"),
             written_in,
             here,
         )
-
-
-def _warn_of_time_outs(sink: Sink, table_ms: int, remaining_ms: int) -> None:
-    request_ms = sink.request_ms + table_ms
-    seconds = max(2 * request_ms, 4 * table_ms) // 1000 + 1  # time-outs are whole seconds, and some time has passed
-    give = f"the function a time-out of at least {seconds} s, or " if seconds <= _MOST_FUNCTION_S else ""
-    _log.warning(
-        "a request to %r and one to the table can take %d ms, the table's alone %d ms. The relay keeps half of a "
-        "function's time for both and a quarter for the table's, which is too little of the %d ms here: a request that "
-        "hangs could outlive the function. Give %sthe clients shorter time-outs (one attempt, as the relay retries)",
-        sink,
-        request_ms,
-        table_ms,
-        remaining_ms,
-        give,
-    )
-
-
-@dataclass(frozen=True)
-class _Only:
-    """One sink for all events: `ports.Routes`."""
-
-    sinks: tuple[Sink]
-
-    def route(self, event: Event) -> int:  # noqa: ARG002 -- as the port has it
-        return 0
-
-
-def _routes(given: Any) -> Routes:
-    """Return the way to the sinks of what a relay was given. Raises ConfigurationError."""
-    if callable(getattr(given, "route", None)) and not isinstance(given, type):
-        sinks = tuple(getattr(given, "sinks", ()))
-        if not sinks or not all(map(_is_sink, sinks)):
-            raise ConfigurationError(f"Relay takes a sink or a Router, and {shown(given)} has no sinks to go to.")
-        routes: Routes = given
-        return routes
-    if not _is_sink(given):
-        bus = repr(given) if isinstance(given, str) else "'orders'"
-        raise ConfigurationError(
-            f"Relay takes a sink, as in Relay(EventBridge({bus})), and was given {shown(given)}. "
-            "Sinks are in dynamodb_outbox.sinks; one of your own is as dynamodb_outbox.ports.Sink says."
-        )
-    return _Only((given,))
-
-
-def _is_sink(given: Any) -> bool:
-    name = getattr(given, "name", None)
-    return (
-        not isinstance(given, type)
-        and all(callable(getattr(given, method, None)) for method in ("prepare", "publish", "verify"))
-        and isinstance(getattr(given, "limits", None), SinkLimits)
-        and isinstance(name, str)
-        and name != ""
-    )
-
-
-def _check_ways(ordering: str, on_poison: str, layout: Layout) -> None:
-    if ordering not in ("key", "none"):
-        raise ConfigurationError(f"Relay(ordering={shown(ordering)}): 'key' or 'none'.")
-    if on_poison not in ("park", "park_key", "block"):
-        raise ConfigurationError(f"Relay(on_poison={shown(on_poison)}): 'park', 'park_key' or 'block'.")
-    if on_poison == "park_key" and ordering == "none":
-        raise ConfigurationError("Relay(on_poison='park_key') needs ordering='key': without it, nothing follows.")
-    if on_poison == "park_key" and not can_park_keys(layout):
-        raise ConfigurationError(
-            "Relay(on_poison='park_key') marks a key as parked by an item of the records' table whose key attributes "
-            "are text, and this Layout's are of other types. Choose 'park' or 'block'."
-        )
-
-
-def _refusal(what: str) -> Callable[[str], ConfigurationError]:
-    return lambda reason: ConfigurationError(f"Relay: {what} {reason}")

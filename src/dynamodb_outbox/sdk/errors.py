@@ -13,7 +13,9 @@ from typing import NamedTuple
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectTimeoutError,
     CredentialRetrievalError,
+    EndpointConnectionError,
     EndpointProviderError,
     NoAuthTokenError,
     NoCredentialsError,
@@ -27,7 +29,7 @@ from botocore.parsers import ResponseParserError
 
 from dynamodb_outbox.core import error_codes
 
-__all__ = ["NEVER_SENT", "TRANSPORT", "Said", "may_pass", "said"]
+__all__ = ["NEVER_SENT", "TRANSPORT", "Said", "is_lost", "is_refused", "may_pass", "said"]
 
 TRANSPORT = (BotoCoreError, ClientError, ResponseParserError)
 """All that a call of a client raises. The three have no other root in common than Exception."""
@@ -78,3 +80,23 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, CredentialRetrievalError):
         return True  # whoever hands out credentials may be back at the next call
     return isinstance(error, TRANSPORT) and not isinstance(error, NEVER_SENT)
+
+
+def is_refused(error: Exception, code: str) -> bool:
+    """Whether an exception is the service's answer with this code."""
+    return isinstance(error, ClientError) and said(error).code == code
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether a write that failed may have been done, by the last attempt of its request: no answer denies it.
+
+    Of earlier attempts nothing is said; most often they met the same trouble.
+    """
+    if isinstance(error, ClientError):
+        code, _, status = said(error)
+        if code in error_codes.UNFINISHED or code in error_codes.SERVER_TROUBLE:
+            return True
+        turned_away = code in error_codes.THROTTLING or code in error_codes.CONFLICTS
+        return status >= error_codes.SERVER_ERROR and not turned_away
+    never_arrived = (*NEVER_SENT, ConnectTimeoutError, EndpointConnectionError)
+    return isinstance(error, TRANSPORT) and not isinstance(error, never_arrived)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown, text
 from dynamodb_outbox.core.codec.envelope import cloudevent, raw, source_fault
+from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
 from dynamodb_outbox.core.limits import (
     EVENT_BUS_NAME,
@@ -163,6 +164,7 @@ class EventBridge:
         is left without an answer, and asked again.
 
         The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
+        With an ARN it is needed for the bus "default" as well: what is missing is told from another account's by it.
         PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
         """
         began_s = self._monotonic_s()
@@ -203,7 +205,8 @@ class EventBridge:
         resources = self._resources_of(event)
         try:
             content = detail.encode("utf-8")
-            size = EVENT_TIME_BYTES + len(content) + sum(map(_utf8_length, (event.source, event.type, *resources)))
+            size = EVENT_TIME_BYTES + len(content) + text_bytes(event.source) + text_bytes(event.type)
+            size += sum(map(text_bytes, resources))
         except UnicodeEncodeError:
             raise Refused("NotUtf8", "a text of the event has no form in UTF-8") from None
         if size > self.limits.entry_bytes:
@@ -272,7 +275,3 @@ def _result(result: Mapping[str, Any]) -> Fault | None:
     if not result.get("EventId"):
         return Fault(Kind.UNKNOWN, "NoResult", "the entry's result has neither an EventId nor an ErrorCode")
     return None
-
-
-def _utf8_length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8"))

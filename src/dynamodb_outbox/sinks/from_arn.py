@@ -10,7 +10,7 @@ from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.sinks.options import refusal
 from dynamodb_outbox.sinks.sns import Sns
-from dynamodb_outbox.sinks.sqs import Sqs
+from dynamodb_outbox.sinks.sqs import Sqs, queue_arn
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.codec.envelope import Envelope
@@ -27,6 +27,8 @@ def sink_from_arn(arn: str, *, client: Any = None, envelope: str | Envelope = "c
     what is known, and for what the sink's own constructor refuses.
     """
     found = arn_of(text(arn, refusal("sink_from_arn", "arn")))
+    if found is None and (queue := queue_arn(arn)) is not None:
+        raise ConfigurationError(f"sink_from_arn({shown(arn)}): the URL of a queue. It takes its ARN: {queue}.")
     if found is None:
         raise ConfigurationError(f"sink_from_arn({shown(arn)}): no ARN. It takes {_KNOWN}.")
     if found.service == "events" and found.resource.startswith("event-bus/"):

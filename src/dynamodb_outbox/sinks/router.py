@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.relay.outcome import Fault, Kind
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
@@ -142,17 +142,9 @@ def _entries(argument: str, named: Any) -> Mapping[str, Sink]:
 
 def _name_of(sink: Any, where: str) -> str:
     """Return the name of a sink's destination. Raises ConfigurationError for what is no sink."""
-    methods = (getattr(sink, name, None) for name in ("prepare", "publish", "verify"))
-    name = getattr(sink, "name", None)
-    if (
-        isinstance(sink, type)
-        or not all(map(callable, methods))
-        or not isinstance(getattr(sink, "limits", None), SinkLimits)
-        or not isinstance(name, str)
-        or not name
-    ):
+    if lacking := lacks(sink):
         raise ConfigurationError(
-            f"Router: {shown(where)} leads to {shown(sink)}, and a sink is needed, as EventBridge('orders'). "
-            "Routers do not nest."
+            f"Router: {shown(where)} leads to {shown(sink)}, which lacks {', '.join(lacking)}. A sink is needed there, "
+            "as EventBridge('orders'); routers do not nest."
         )
-    return name
+    return str(sink.name)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.sinks.arns import Arn
     from dynamodb_outbox.sinks.messages import Attributes
 
-__all__ = ["CODES", "Sqs"]
+__all__ = ["CODES", "Sqs", "queue_arn"]
 
 _MISSING = frozenset(("QueueDoesNotExist", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue"))
 _KINDS = {
@@ -150,6 +150,10 @@ class Sqs:
         """Turn an event into an entry of SendMessageBatch, or say why SQS could never accept it. Sends nothing."""
         return self._form.prepare(event)
 
+    def prepare_again(self, event: Event, mark: str) -> Prepared | Fault:
+        """Turn an event into an entry whose deduplication id, if it has one, no entry had before: `PreparesAgain`."""
+        return self._form.prepare(event, mark)
+
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one SendMessageBatch request and report on each."""
         try:
@@ -181,6 +185,19 @@ class Sqs:
             )
             self._known_url = str(answer["QueueUrl"])
         return str(self._known_url)
+
+
+def queue_arn(url: str) -> str | None:
+    """Return the ARN of a queue with this URL, None for any other text and where the URL does not tell all of it."""
+    found = _URL.fullmatch(url)
+    host = _REGION.fullmatch(found[1]) if found else None
+    account, _, name = url.rpartition("/")
+    account = account.rpartition("/")[2]
+    if host is None or not (account.isascii() and account.isdigit()):
+        return None
+    region = host[1] or host[2]
+    partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    return f"arn:{partition}:sqs:{region}:{account}:{name}"
 
 
 def _read(queue: str) -> tuple[Arn | None, str | None]:

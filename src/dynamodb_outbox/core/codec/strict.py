@@ -23,7 +23,7 @@ from dynamodb_outbox.core.limits import INT64_MAX, INT64_MIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["JsonFault", "JsonShape", "elements", "examine", "is_json"]
+__all__ = ["JsonFault", "JsonShape", "check", "elements", "examine", "is_json"]
 
 _STRING = r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
 _TOKEN = re.compile(
@@ -31,7 +31,8 @@ _TOKEN = re.compile(
     r"|(?P<number>-?(?:0|[1-9][0-9]*)(?P<broken>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?)"
     r"|(?P<word>true|false|null)|(?P<mark>[\[\]{},:]))"
 )
-_MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_MAYBE_HALF = re.compile(rf"{_ESCAPED_HALF.pattern}|[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INT64_DIGITS = 20  # with the sign; longer ones need not be converted to be known as too large
 
@@ -63,8 +64,20 @@ def examine(text: str) -> JsonShape:
     return _Walk(text).run()
 
 
+def check(text: str) -> None:
+    """Read one strict JSON value, as `examine` does, without its shape. Raises JsonFault.
+
+    The standard library's decoder takes a fifth of the time; whatever it does not take at once is examined.
+    """
+    halves = not has_utf8_form(text) or ("\\u" in text and _ESCAPED_HALF.search(text) is not None)
+    if halves or not _is_read_at_once(_strict_decoder, text):
+        examine(text)
+
+
 def is_json(text: str) -> bool:
     """Whether the text is one JSON value, quickly: a name twice in an object passes, a value ended early does not."""
+    if _is_read_at_once(_decoder, text):
+        return True
     try:
         _decoder.decode(text)
     except RecursionError:
@@ -140,7 +153,26 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a name twice in one object")
+
+
 _decoder = json.JSONDecoder(parse_constant=_no_constant)
+_strict_decoder = json.JSONDecoder(
+    parse_int=str,  # which takes linear time, however many digits there are
+    parse_constant=_no_constant,
+    object_pairs_hook=_no_name_twice,
+)
+
+
+def _is_read_at_once(decoder: json.JSONDecoder, text: str) -> bool:
+    """Whether a text is one value that the decoder takes, with no white space around it; False says nothing."""
+    try:
+        _, end = decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end == len(text)
 
 
 class _Walk:

@@ -25,6 +25,7 @@ __all__ = [
     "VERSION_VALUE",
     "Requirement",
     "condition_of",
+    "is_stale",
     "next_version",
     "requirement_of",
     "unmet",
@@ -103,6 +104,16 @@ def unmet(requirement: Requirement, version: str | None, item: WireItem | None) 
             said = f"has no {version}" if found is None else f"{version} is {found}"
             return f"{said}, if_version={requirement.if_version}"
     return "condition= does not hold" if requirement.condition is not None else ""
+
+
+def is_stale(requirement: Requirement, version: str | None, item: WireItem | None) -> bool:
+    """Whether a requirement that was not met asked for another version than the item that was there, None for none.
+
+    Where no item came with the answer, nobody knows which part it was: any `if_version` counts.
+    """
+    if requirement.if_version is None or version is None:
+        return False
+    return item is None or item.get(version, {}).get("N") != str(requirement.if_version)
 
 
 def next_version(requirement: Requirement, layout: Layout, first: int) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.codec.values import deserialize_item
-from dynamodb_outbox.core.commit.conditions import unmet
+from dynamodb_outbox.core.commit.conditions import is_stale, unmet
 from dynamodb_outbox.core.commit.reasons import class_of, weightiest
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.record.guards import guard_content, newer_version
@@ -48,7 +48,8 @@ def cancellation(answer: Cancelled, plan: CommitPlan) -> CommitFailed:
 def _failure(index: int, reason: Reason, plan: CommitPlan) -> ActionFailure:
     named = index < len(plan.labels)
     # Without a message the answer was not read as data, and that no item came with it does not mean that none is there.
-    told = named and class_of(reason.code) == "condition" and bool(reason.message)
+    condition = named and class_of(reason.code) == "condition"
+    told = condition and bool(reason.message)
     return ActionFailure(
         index=index,
         action=plan.labels[index] if named else f"action {index}",
@@ -56,6 +57,7 @@ def _failure(index: int, reason: Reason, plan: CommitPlan) -> ActionFailure:
         message=reason.message,
         item=None if reason.item is None else deserialize_item(reason.item),
         unmet=unmet(plan.requirements[index], plan.version, reason.item) if told else "",
+        stale=condition and is_stale(plan.requirements[index], plan.version, reason.item),
     )
 
 

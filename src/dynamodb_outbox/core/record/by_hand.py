@@ -28,6 +28,7 @@ __all__ = ["id_by_keys", "id_of", "is_uuid", "key_by_place", "key_of", "named", 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_UUID_LENGTH = 36
 _MEANING = {
     schema.TIME: "a time as text (S)",
     schema.AT: "a number (N) of milliseconds since 1970",
@@ -41,7 +42,9 @@ def named(image: WireItem, layout: Layout, name: str) -> AttributeValue | None:
 
     NULL and empty text are what many writers store for nothing, and count as that.
     """
-    found = schema.value(image, layout, name) if name in layout.columns else schema.ABSENT
+    if name not in layout.columns:
+        return None
+    found = schema.value(image, layout, name)
     return None if "NULL" in found or found.get("S") == "" else found or None
 
 
@@ -117,11 +120,13 @@ def id_by_keys(partition: str | None, suffix: str) -> str:
 
 def is_uuid(text: str) -> bool:
     """Whether a text is a UUID in its 36-character form."""
-    return _UUID.fullmatch(text) is not None
+    return len(text) == _UUID_LENGTH and _UUID.fullmatch(text) is not None
 
 
 def _short(text: str) -> str:
     """Return an id that its text gives: the text itself, or its SHA-256 where it is longer than an id may be."""
+    if len(text) <= _ID_BYTES // 4:
+        return text
     content = text.encode("utf-8", "surrogatepass")
     return text if len(content) <= _ID_BYTES else hashlib.sha256(content).hexdigest()
 

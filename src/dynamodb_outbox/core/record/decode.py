@@ -21,19 +21,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamodb_outbox.core.codec.claim import is_sha256
 from dynamodb_outbox.core.codec.compression import CompressionFault, decompress
 from dynamodb_outbox.core.codec.envelope import attribute_fault, parse_rfc3339
 from dynamodb_outbox.core.codec.maps import MapFault, from_map
-from dynamodb_outbox.core.codec.strict import JsonFault, elements, examine, is_json
+from dynamodb_outbox.core.codec.strict import JsonFault, check, elements, is_json
 from dynamodb_outbox.core.limits import DECODED_BYTES
 from dynamodb_outbox.core.record import by_hand, schema
 from dynamodb_outbox.core.record.place import carried_id, key_text
 from dynamodb_outbox.errors import InvalidRecord
-from dynamodb_outbox.event import DataRef, Event
+from dynamodb_outbox.event import NO_ATTRIBUTES, DataRef, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Record", "decode", "ordering_key", "record_id"]
 
+_VERSION = {"N": str(schema.SCHEMA_VERSION)}
 
-@dataclass(frozen=True)
-class Record:
+
+class Record(NamedTuple):
     """What is published of one record: its events, in order, and the ordering `key` that all of them share."""
 
     key: str
@@ -84,6 +84,10 @@ def record_id(image: WireItem, layout: Layout) -> str | None:
             return by_hand.id_of(image, layout)
         except ValueError:
             return None
+    return _id_of_ours(image, layout)
+
+
+def _id_of_ours(image: WireItem, layout: Layout) -> str | None:
     if (carried := carried_id(image, layout)) is not None:
         return carried or None
     given = schema.value(image, layout, schema.ID).get("S")
@@ -91,6 +95,8 @@ def record_id(image: WireItem, layout: Layout) -> str | None:
 
 
 class _Reader:
+    __slots__ = ("image", "layout", "raw", "source")
+
     def __init__(self, image: WireItem, layout: Layout, source: str) -> None:
         self.raw = image
         self.image = schema.canonical(image, layout)
@@ -101,10 +107,10 @@ class _Reader:
         image = self.image
         if schema.SCHEMA not in image:
             return self.by_hand()
-        if image[schema.SCHEMA] != {"N": str(schema.SCHEMA_VERSION)}:
+        if image[schema.SCHEMA] != _VERSION:
             raise self.invalid(f"its schema ({schema.SCHEMA}) is not {schema.SCHEMA_VERSION}: a newer relay is needed.")
         key = self.text(schema.KEY)
-        found = record_id(self.raw, self.layout)
+        found = _id_of_ours(self.raw, self.layout)
         if found is None:
             raise self.invalid(f"its key has no id after {self.layout.prefix!r}.")
         return Record(key, self.several(key) if schema.EVENTS in image else (self.plain(found, key),))
@@ -120,6 +126,7 @@ class _Reader:
         except ValueError as fault:
             raise self.invalid(f"{fault}.") from None
         source = self.given(schema.SOURCE)
+        unnamed = by_hand.named(raw, layout, schema.ATTRIBUTES) is None
         event = Event(
             id=event_id,
             type=self.text(schema.TYPE),
@@ -129,7 +136,7 @@ class _Reader:
             key=key,
             subject=self.given(schema.SUBJECT),
             sequence=self.given(schema.SEQUENCE),
-            attributes={} if by_hand.named(raw, layout, schema.ATTRIBUTES) is None else self.attributes(),
+            attributes=NO_ATTRIBUTES if unnamed else self.attributes(),
         )
         return Record(key, (event,))
 
@@ -137,12 +144,12 @@ class _Reader:
         stored = self.image.get(schema.PAYLOAD, schema.ABSENT)
         if "M" in stored:
             return self.mapped()
-        if stored and not {"S", "NULL"} & stored.keys():
+        if stored and "S" not in stored and "NULL" not in stored:
             column = self.layout.column(schema.PAYLOAD)
             raise self.invalid(f"attribute {column!r} is of type {next(iter(stored))}; S (JSON text) or M is needed.")
         payload = self.text(schema.PAYLOAD)
         try:
-            examine(payload)
+            check(payload)
         except JsonFault as fault:
             raise self.invalid(f"its payload is not JSON that can be published: {fault}.") from None
         return payload
@@ -154,11 +161,12 @@ class _Reader:
             raise self.invalid(f"its payload is a map that has no form in JSON: {fault}.") from None
 
     def plain(self, event_id: str, key: str) -> Event:
+        image, text = self.image, self.text
         dataref = None
         payload = ""
-        if schema.DATAREF in self.image and schema.PAYLOAD not in self.image:
-            dataref = self.reference(self.text(schema.DATAREF), self.text(schema.DATASHA256))
-        elif "M" in self.image.get(schema.PAYLOAD, schema.ABSENT) and schema.ENCODING not in self.image:
+        if schema.DATAREF in image and schema.PAYLOAD not in image:
+            dataref = self.reference(text(schema.DATAREF), text(schema.DATASHA256))
+        elif schema.ENCODING not in image and "M" in image.get(schema.PAYLOAD, schema.ABSENT):
             payload = self.mapped()
         else:
             payload = self.content(schema.PAYLOAD)
@@ -166,14 +174,14 @@ class _Reader:
                 raise self.invalid("its payload is not one JSON value.")
         return Event(
             id=event_id,
-            type=self.text(schema.TYPE),
-            source=self.text(schema.SOURCE),
+            type=text(schema.TYPE),
+            source=text(schema.SOURCE),
             payload=payload,
-            time=self.time(self.text(schema.TIME)),
+            time=self.time(text(schema.TIME)),
             key=key,
-            subject=self.optional(schema.SUBJECT),
-            sequence=self.optional(schema.SEQUENCE),
-            attributes=self.attributes(),
+            subject=text(schema.SUBJECT) if schema.SUBJECT in image else None,
+            sequence=text(schema.SEQUENCE) if schema.SEQUENCE in image else None,
+            attributes=self.attributes() if schema.ATTRIBUTES in image else NO_ATTRIBUTES,
             dataref=dataref,
         )
 
@@ -247,13 +255,13 @@ class _Reader:
         return DataRef(uri, sha256)
 
     def text(self, name: str) -> str:
-        value = self.image.get(name, schema.ABSENT).get("S")
+        try:
+            value = self.image[name]["S"]
+        except KeyError:
+            value = None
         if not value or not isinstance(value, str):
             raise self.invalid(f"attribute {self.layout.column(name)!r} is missing, empty, NULL or not of type S.")
         return value
-
-    def optional(self, name: str) -> str | None:
-        return self.text(name) if name in self.image else None
 
     def given(self, name: str) -> str | None:
         """Return what a hand-written row says in a column that the layout names."""
@@ -266,8 +274,6 @@ class _Reader:
             raise self.invalid("its time, or that of one of its events, is not RFC 3339.") from None
 
     def attributes(self) -> Mapping[str, str]:
-        if schema.ATTRIBUTES not in self.image:
-            return {}
         members = self.image[schema.ATTRIBUTES].get("M")
         if not isinstance(members, dict):
             raise self.invalid(f"attribute {self.layout.column(schema.ATTRIBUTES)!r} is not of type M.")

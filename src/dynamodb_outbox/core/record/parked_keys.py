@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import AttributeValue, WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["MARKER", "KeysFound", "can_park_keys", "mark", "marked", "read_marks", "release", "unread"]
+__all__ = ["MARKER", "KeysFound", "Released", "can_park_keys", "mark", "marked", "read_marks", "release", "unread"]
 
 MARKER = "ob_parked"
 _PREFIX = "PARKED#"
@@ -42,6 +42,14 @@ class KeysFound(NamedTuple):
     parked: frozenset[str]
     unread: frozenset[str]
     failure: str | None = None
+
+
+class Released(NamedTuple):
+    """What letting a key go came to: whether it was parked; the `failure`, and whether that may pass (`retryable`)."""
+
+    was_parked: bool = False
+    failure: str | None = None
+    retryable: bool = False
 
 
 def can_park_keys(layout: Layout) -> bool:

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
+    "Place",
     "carried_id",
     "guard_keys",
     "guard_partition",
     "inbox_partition",
+    "is_of",
     "is_record",
     "is_wanted",
     "key_bytes",
@@ -43,11 +45,17 @@ __all__ = [
     "keys_of",
     "native",
     "partition_of",
+    "place_of",
+    "position_partition",
     "quoted",
     "record_keys",
     "reserved_prefix",
     "stream_filter",
+    "written_in",
 ]
+
+Place = tuple[str, ...]
+"""The key attributes of an item as text: what tells it from all others of its table."""
 
 
 def record_keys(layout: Layout, key: str, record_id: str) -> dict[str, AttributeValue]:
@@ -97,6 +105,11 @@ def inbox_partition(layout: Layout, consumer: str, source: str, event_id: str) -
     return f"{layout.inbox_prefix}{consumer}#{quoted(source)}#{event_id}"
 
 
+def position_partition(layout: Layout, consumer: str, source: str, subject: str) -> str:
+    """Return the partition key of how far a consumer is with a subject: no consumer has the empty name."""
+    return f"{layout.inbox_prefix}#{consumer}#{quoted(source)}#{subject}"
+
+
 def quoted(text: str) -> str:
     """Return a text without `#`, so that others can follow it after one: `%` is `%25` then, and `#` is `%23`."""
     return text.replace("%", "%25").replace("#", "%23")
@@ -115,6 +128,8 @@ def keys_of(item: WireItem, keys: Keys) -> dict[str, AttributeValue]:
 
 def native(value: AttributeValue) -> AttributeValue:
     """Return a value as the API takes it: a stream record in JSON carries binary as base64 text."""
+    if "S" in value or "N" in value:  # as nearly all
+        return value
     ((kind, content),) = value.items()
     if kind == "B":
         return {kind: _bytes(content)}
@@ -171,10 +186,30 @@ def is_record(item: WireItem, layout: Layout) -> bool:
     return all(is_wanted(item.get(name), wanted) for name, wanted in layout.select.items())
 
 
+def is_of(item: WireItem, layout: Layout) -> bool:
+    """Whether an item is a record, and one of this layout: no other outbox's in the same table."""
+    if not is_record(item, layout):
+        return False
+    if schema.SCHEMA not in item:
+        return True
+    carried, said = carried_id(item, layout), schema.value(item, layout, schema.ID).get("S")
+    return item.get(schema.COLUMNS) == schema.columns_mark(layout) and (carried is None or said in (None, carried))
+
+
+def written_in(item: WireItem, layout: Layout) -> str | None:
+    """Return the Region that a record says it was written in; a hand-written one may mean anything by it."""
+    return schema.value(item, layout, schema.REGION).get("S") if schema.SCHEMA in item else None
+
+
+def place_of(item: WireItem, layout: Layout) -> Place:
+    """Return the key attributes of an item as text."""
+    return tuple(key_text(item[name]) for name in layout.keys.types)
+
+
 def carried_id(item: WireItem, layout: Layout) -> str | None:
     """Return what follows the prefix in the key attribute that carries it; None where that does not begin with it."""
-    text = item[layout.carrier].get("S")
-    return text[len(layout.prefix) :] if isinstance(text, str) and text.startswith(layout.prefix) else None
+    text, prefix = item[layout.carrier].get("S"), layout.prefix
+    return text[len(prefix) :] if isinstance(text, str) and text.startswith(prefix) else None
 
 
 def reserved_prefix(keys: WireItem, layout: Layout) -> str | None:

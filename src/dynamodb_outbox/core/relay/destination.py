@@ -132,14 +132,15 @@ class Destination:
         if rate is not None:
             most = min(most, self.health.events_left(now_ms, rate))
         chosen: list[int] = []
-        while self._ready:
-            number = self._ready[0]
+        ready, entries, most_bytes = self._ready, self._entries, self._limits.request_bytes
+        while ready:
+            number = ready[0]
             if self._largest:
                 most = min(most, self._largest.get(number, most))
-            size += self._entries[number].size
-            if chosen and (len(chosen) >= most or size > self._limits.request_bytes):
+            size += entries[number].size
+            if chosen and (len(chosen) >= most or size > most_bytes):
                 break
-            chosen.append(self._ready.popleft())
+            chosen.append(ready.popleft())
         if rate is not None:
             self.health = self.health.sent(len(chosen), now_ms, rate)
         self.under_way += 1

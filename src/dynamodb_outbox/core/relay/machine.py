@@ -57,7 +57,7 @@ from dynamodb_outbox.core.relay.destination import Destination
 from dynamodb_outbox.core.relay.gate import Gate
 from dynamodb_outbox.core.relay.health import NEW, NOTHING, Carried
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
-from dynamodb_outbox.core.relay.parking import KEY_PARKED, Parking
+from dynamodb_outbox.core.relay.parking import KEY_PARKED, ParkQueue
 from dynamodb_outbox.core.relay.progress import Progress
 from dynamodb_outbox.core.relay.settling import Settling
 from dynamodb_outbox.core.relay.states import Cause
@@ -70,6 +70,9 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.relay.outcome import Outcome
 
 __all__ = ["Machine"]
+
+_LAST_PART = 8
+"""Of the time between the last publish and the last call to the table one part in so many is left for a last settle."""
 
 
 class Machine:
@@ -101,9 +104,10 @@ class Machine:
         self._settings = settings
         self._publish_until = publish_until_ms
         self._table_until = table_until_ms
-        self._last_call: int | None = (publish_until_ms + table_until_ms) // 2  # when what waits is settled anyway
+        # When what waits is settled, though a request is still under way: late, but in time to begin.
+        self._last_call = table_until_ms - (table_until_ms - publish_until_ms) // _LAST_PART
         self._gate = Gate(entries, settings)
-        self._parking = Parking(entries, self.progress, settings, carried.parks)
+        self._parking = ParkQueue(entries, self.progress, settings, carried.parks)
         self._settling = Settling(entries, settings, table_until_ms, idle)
         self._apart_ms = carried.apart_ms
         self._attempts: dict[int, int] = {}
@@ -151,6 +155,7 @@ class Machine:
             commands.append(WaitUntil(due))
         elif not self._sent and not self._table_calls and not self._verifying:
             self._parking.freeze()
+            self._settling.give_up()
             self._over = True
             commands.append(Done(self.progress.lowest()))
         return commands
@@ -189,18 +194,21 @@ class Machine:
         results, failed = _read(fact.outcome, len(numbers))
         destination.ended(results, now_ms, u, failed=failed)
         if len(numbers) > 1 and _is_refused(fact.outcome):
-            for number in numbers:
-                self.progress.move(number, Cause.NARROWED)
+            self.progress.move_all(numbers, Cause.NARROWED)
             destination.narrow(numbers)
             return
-        for number, fault in zip(numbers, results, strict=True):
-            if fault is None:
-                self.progress.move(number, Cause.ACCEPTED)
-                self._is_done(number)
-                self._settling.accepted(self._entries[number].record)
-                self._next_of_key(number)
-            else:
-                self._fail(number, fault, now_ms, u)
+        faults = [(number, fault) for number, fault in zip(numbers, results, strict=True) if fault is not None]
+        self._accepted([n for n, fault in zip(numbers, results, strict=True) if fault is None] if faults else numbers)
+        for number, fault in faults:
+            self._fail(number, fault, now_ms, u)
+
+    def _accepted(self, numbers: Sequence[int]) -> None:
+        self.progress.move_all(numbers, Cause.ACCEPTED)
+        for number in numbers:
+            entry = self._entries[number]
+            self.destinations[entry.destination].left -= 1
+            self._settling.accepted(entry.record)
+            self._next_of_key(number)
 
     def _fail(self, number: int, fault: Fault, now_ms: int, u: float) -> None:
         self.progress.faults[number] = fault
@@ -326,8 +334,7 @@ class Machine:
                 commands.append(Verify(place))
                 continue
             numbers = destination.take(now_ms)
-            for number in numbers:
-                self.progress.move(number, Cause.SENT)
+            self.progress.move_all(numbers, Cause.SENT)
             batch = self._batches
             self._batches += 1
             self._sent[batch] = (place, numbers)
@@ -367,10 +374,7 @@ class Machine:
         if not self._settling.waits:
             return
         is_last = not self._may_publish_more(now_ms)
-        is_due = is_last or (self._last_call is not None and now_ms >= self._last_call)
-        if is_due:
-            self._last_call = None
-        calls = self._settling.calls(now_ms, self._free_calls(), all_of_them=is_due)
+        calls = self._settling.calls(now_ms, self._free_calls(), all_of_them=is_last or now_ms >= self._last_call)
         self._closing = self._closing or (is_last and bool(calls))
         self._table_calls += len(calls)
         commands += calls
@@ -391,7 +395,7 @@ class Machine:
 
     def _next_due(self, now_ms: int) -> int | None:
         dues = [self._settling.next_due()]
-        if self._settling.waits and self._sent:
+        if self._settling.waits and self._sent and now_ms < self._last_call:
             dues.append(self._last_call)
         if not self._closing and now_ms < self._publish_until:
             publishing = [

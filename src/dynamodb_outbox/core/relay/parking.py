@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.relay.commands import Entry, ParkDone, Settings
     from dynamodb_outbox.core.relay.progress import Progress
 
-__all__ = ["KEY_PARKED", "Parking"]
+__all__ = ["KEY_PARKED", "ParkQueue"]
 
 KEY_PARKED = Fault(Kind.CONTENT, "KeyParked", "an event before it in its key is parked, and the key with it")
 
 
-class Parking:
+class ParkQueue:
     """`recent` are the times of parks, each with its destination; `stored` the entries that a stored park names."""
 
     def __init__(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.relay.states import DONE, TRANSITIONS, Cause, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dynamodb_outbox.core.relay.commands import Entry
     from dynamodb_outbox.core.relay.outcome import Fault
@@ -29,6 +30,12 @@ class Progress:
         """Move an entry. Raises KeyError for a move that the table does not have."""
         self._states[number] = TRANSITIONS[self._states[number], cause]
 
+    def move_all(self, numbers: Iterable[int], cause: Cause) -> None:
+        """Move several entries, of a request for instance, as `move` does."""
+        states = self._states
+        for number in numbers:
+            states[number] = TRANSITIONS[states[number], cause]
+
     def is_at(self, number: int, state: State) -> bool:
         """Whether an entry is in a state."""
         return self._states[number] is state
@@ -43,9 +50,13 @@ class Progress:
         """Count the events by state."""
         return Counter(self._states)
 
-    def met(self, *, accepted: bool) -> Mapping[Fault, int]:
-        """Count the events that met a fault and were, or were not, accepted after it; by their last fault."""
-        return Counter(fault for number, fault in self.faults.items() if self.is_at(number, State.ACCEPTED) is accepted)
+    def met(self, *, accepted: bool) -> Mapping[Fault, Sequence[int]]:
+        """Return the entries that met a fault and were, or were not, accepted after it; by their last fault."""
+        found: dict[Fault, list[int]] = {}
+        for number, fault in sorted(self.faults.items(), key=itemgetter(0)):
+            if self.is_at(number, State.ACCEPTED) is accepted:
+                found.setdefault(fault, []).append(number)
+        return found
 
     def at(self, state: State) -> Sequence[int]:
         """Return the entries in a state."""

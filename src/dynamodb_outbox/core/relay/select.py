@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dynamodb_outbox.core.record import schema
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.keys import KeyType
     from dynamodb_outbox.layout import Layout
 
 __all__ = ["Misfit", "Selected", "Selection", "select", "table_of"]
 
 T = TypeVar("T")
 
-_SOURCE = "aws:dynamodb"
+_SOURCES = ("aws:dynamodb", None)
 _CHANGES = ("INSERT", "MODIFY", "REMOVE")
 _HELD = (
     "Nothing from there on is, until it is published: let a relay with the Layout of the writer do that, and this one "
@@ -119,9 +121,9 @@ def select(records: Sequence[Any], layout: Layout) -> Selection:
     without its parts: each of them concerns the whole invocation.
     """
     found = _Found(layout)
-    types = tuple(layout.keys.types.items())
+    types = layout.keys.types
     for position, record in enumerate(records):
-        if _change_kind(record, position) != "INSERT":
+        if not _is_insert(record, position):
             continue
         change = record.get("dynamodb")
         number = change.get("SequenceNumber") if isinstance(change, dict) else None
@@ -141,6 +143,8 @@ class _Found:
         self.layout = layout
         self.by_all = layout.select is not None  # then the keys alone do not tell what is a record
         self.columns = schema.columns_mark(layout)
+        self.region = layout.column(schema.REGION)
+        self.id = layout.column(schema.ID)
         self.chosen: list[tuple[int, Selected]] = []
         self.misfits: list[tuple[int, Misfit]] = []
         self.elsewhere: Counter[tuple[str, str]] = Counter()
@@ -151,7 +155,8 @@ class _Found:
 
     def add(self, record: Mapping[str, Any], change: Mapping[str, Any], number: str, position: int) -> None:
         layout = self.layout
-        if not self.by_all and not is_record(change["Keys"], layout):
+        carried = carried_id(change["Keys"], layout)
+        if carried is None and not self.by_all:
             image = change.get("NewImage")  # which nothing needs here, and a stream of keys alone does not have
             self.pass_over(record, change["Keys"], image if isinstance(image, dict) else {}, number)
             return
@@ -162,12 +167,21 @@ class _Found:
             if waits(image):
                 self.misfit(record, image, number, _OTHER_COLUMNS)
         elif state_of(image, layout) == PENDING:
-            if (regions := _foreign(image, record, layout)) is not None:
-                self.elsewhere[regions] += 1
-            elif _has_other_id(image, layout):
+            self.pending(record, image, number, carried)
+
+    def pending(self, record: Mapping[str, Any], image: WireItem, number: str, carried: str | None) -> None:
+        """Choose a pending record, unless it is left to another Region, or its key tells another id than it says."""
+        if schema.SCHEMA in image:
+            written_in = image.get(self.region, schema.ABSENT).get("S")
+            here = record.get("awsRegion")
+            if written_in and here and written_in != here:
+                self.elsewhere[str(written_in), str(here)] += 1
+                return
+            said = image.get(self.id, schema.ABSENT).get("S")
+            if said is not None and carried is not None and carried != said:
                 self.misfit(record, image, number, _OTHER_ID)
-            else:
-                self.chosen.append((int(number), Selected(number, image, self.table_of(record), self.stream)))
+                return
+        self.chosen.append((int(number), Selected(number, image, self.table_of(record), self.stream)))
 
     def pass_over(self, record: Mapping[str, Any], keys: WireItem, image: WireItem, number: str) -> None:
         """Leave out an item that is no record by this layout, unless it is certainly one by another."""
@@ -204,17 +218,17 @@ def table_of(stream_arn: str | None) -> str | None:
     return (rest.partition("/")[0] or None) if before and found else None
 
 
-def _change_kind(record: Any, position: int) -> str:
-    """Return INSERT, MODIFY or REMOVE. Raises ConfigurationError for anything but a record of a DynamoDB stream."""
+def _is_insert(record: Any, position: int) -> bool:
+    """Whether a record tells of an inserted item. Raises ConfigurationError for what no DynamoDB stream tells."""
     facts = record if isinstance(record, dict) else {}
     source = facts.get("eventSource") or facts.get("EventSource")  # SNS has the capital
     name = facts.get("eventName")
-    if source not in {None, _SOURCE} or name not in _CHANGES:
+    if source not in _SOURCES or name not in _CHANGES:
         raise ConfigurationError(
             f"Records[{position}] comes from {source or 'nobody'} (eventName {name!r}) and not from a DynamoDB stream: "
             "map the function to the stream of the table alone."
         )
-    return str(name)
+    return bool(name == "INSERT")
 
 
 def _image(change: Mapping[str, Any], position: int) -> WireItem:
@@ -223,39 +237,39 @@ def _image(change: Mapping[str, Any], position: int) -> WireItem:
         raise ImageMissing(change.get("StreamViewType", "not NEW_IMAGE"))
     if not isinstance(image, dict) or not _is_item(image):
         raise InvalidRecord(f"Records[{position}]", "has a NewImage that is no item in DynamoDB's form.")
-    if not change["Keys"].items() <= image.items():
-        raise InvalidRecord(f"Records[{position}]", "has a NewImage with other key attributes than its Keys.")
+    for name, value in change["Keys"].items():
+        if image.get(name) != value:
+            raise InvalidRecord(f"Records[{position}]", "has a NewImage with other key attributes than its Keys.")
     return image
 
 
 def _is_item(image: Mapping[str, Any]) -> bool:
-    """Whether all values are dicts of one member; every record comes by here, so no loop of Python's."""
-    return set(map(type, image.values())) == {dict} and set(map(len, image.values())) == {1}
+    """Whether all values are dicts of one member."""
+    for value in image.values():  # noqa: SIM110 -- each record comes by here, and `all` takes twice the time
+        if type(value) is not dict or len(value) != 1:
+            return False
+    return True
 
 
 def _in_order(numbered: list[tuple[int, T]]) -> tuple[T, ...]:
-    numbered.sort(key=_by_number)
+    numbered.sort(key=itemgetter(0))
     return tuple(one for _, one in numbered)
-
-
-def _by_number(numbered: tuple[int, Any]) -> int:
-    return numbered[0]
 
 
 def _is_number(number: str) -> bool:
     return number.isascii() and number.isdigit()
 
 
-def _are_keys(keys: Any, types: Sequence[tuple[str, str]]) -> bool:
+def _are_keys(keys: Any, types: Mapping[str, KeyType]) -> bool:
     """Whether these are key attributes of those names and types."""
-    if not isinstance(keys, dict) or len(keys) != len(types):
+    try:
+        for name, kind in types.items():
+            value = keys[name]
+            if not (isinstance(value["S"], str) if kind == "S" else kind in value and _has_text(value)):
+                return False
+    except (KeyError, TypeError):
         return False
-    for name, kind in types:
-        value = keys.get(name)
-        content = value.get(kind) if isinstance(value, dict) else None
-        if content is None or not (isinstance(content, str) if kind == "S" else _has_text(value)):
-            return False
-    return True
+    return len(keys) == len(types)
 
 
 def _has_text(value: Any) -> bool:
@@ -281,19 +295,11 @@ def _described(keys: Any) -> str:
     return ", ".join(f"{name!r} ({kind})" for name, kind in sorted(kinds.items())) or "none"
 
 
-def _foreign(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tuple[str, str] | None:
-    """Return the Region that a record was written in, and the stream's, when they differ."""
-    if schema.SCHEMA not in image:
-        return None
-    written_in = schema.value(image, layout, schema.REGION).get("S")
-    here = record.get("awsRegion")
-    return (str(written_in), str(here)) if written_in and here and written_in != here else None
-
-
 def _foreign_misfit(image: WireItem, record: Mapping[str, Any], layout: Layout) -> tuple[str, str] | None:
-    """Return the same of a record of another layout, which may call the Region as this one does, or as the schema does.
+    """Return the Region that a record of another layout was written in, and the stream's, when they differ.
 
-    Either name may be that of something else there: only Regions count, and none that is this stream's.
+    Its layout may call the Region as this one does, or as the schema does. Either name may be that of something else
+    there: only Regions count, and none that is this stream's.
     """
     here = record.get("awsRegion")
     values = [image.get(name) for name in (layout.column(schema.REGION), schema.REGION)]
@@ -302,11 +308,3 @@ def _foreign_misfit(image: WireItem, record: Mapping[str, Any], layout: Layout) 
     if not regions or here in regions or not isinstance(here, str) or not is_region(here):
         return None
     return regions[0], here
-
-
-def _has_other_id(image: WireItem, layout: Layout) -> bool:
-    """Whether a record's key tells another id than the record itself says."""
-    if schema.SCHEMA not in image:
-        return False
-    said = schema.value(image, layout, schema.ID).get("S")
-    return said is not None and (carried := carried_id(image, layout)) is not None and carried != said

@@ -1,9 +1,11 @@
 """Settling: records whose events are all accepted, in as few calls as possible.
 
 A call takes up to 25 records. A call with fewer goes only when nothing more can be published in this invocation, or
-when the time for calls to the table runs out; so an invocation makes ceil(accepted records / 25) calls and one more at
-most, besides those that are tried again. No failure of a settle, and no settle that was left out, changes the answer.
-What is known to be settled is remembered with the acceptance (`memory`), and idle when it is delivered again.
+when the time for calls to the table runs out while a request is still under way. What that request brings in afterwards
+would be one call more than needed, so it waits to be enough for that: an invocation makes ceil(accepted records / 25)
+calls at most, besides those for records that are tried again. What is left of it stays pending, as after a settle that
+failed. Neither changes the answer. What is known to be settled is remembered with the acceptance (`memory`), and idle
+when it is delivered again.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Settling:
         self._open = [0] * (entries[-1].record + 1 if entries else 0)  # record -> events not accepted yet
         for entry in entries:
             self._open[entry.record] += 1
+        self._records = self._calls = self._rounds = 0  # accepted; made; times that records came to be tried again
         self._waiting: deque[int] = deque()
         self._later: list[tuple[int, int]] = []  # (due, record)
         self._attempts: dict[int, int] = {}
@@ -53,18 +56,25 @@ class Settling:
         left = self._open[record] - 1
         self._open[record] = left
         if not left and record not in self._idle:
+            self._records += 1
             self._waiting.append(record)
 
     def calls(self, now_ms: int, free: int, *, all_of_them: bool) -> list[Settle]:
         """Return the calls to make, at most `free`; those that are not full only with `all_of_them`."""
         if now_ms >= self._until_ms:
-            self.unsettled += len(self._waiting)
-            self._waiting.clear()
+            self.give_up()
         size = self._settings.settle_batch
+        most = min(free, -(-self._records // size) + self._rounds - self._calls)
         calls: list[Settle] = []
-        while len(calls) < free and (len(self._waiting) >= size or (self._waiting and all_of_them)):
+        while len(calls) < most and (len(self._waiting) >= size or (self._waiting and all_of_them)):
             calls.append(Settle(tuple(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))))
+        self._calls += len(calls)
         return calls
+
+    def give_up(self) -> None:
+        """Leave the records that wait as they are."""
+        self.unsettled += len(self._waiting)
+        self._waiting.clear()
 
     def again(self, records: Sequence[int], now_ms: int, u: float) -> None:
         """Take in the records that were not settled, and may be when tried again."""
@@ -80,6 +90,8 @@ class Settling:
 
     def wake(self, now_ms: int) -> None:
         """Let the records wait for a call whose pause is over."""
+        if self._later and self._later[0][0] <= now_ms:
+            self._rounds += 1
         while self._later and self._later[0][0] <= now_ms:
             self._waiting.append(heappop(self._later)[1])
 

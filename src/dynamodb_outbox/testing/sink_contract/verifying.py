@@ -29,10 +29,16 @@ _PRESENCE = {
 }
 
 
+_UNANSWERED = (Reply.THROTTLED, Reply.TROUBLE, Reply.GARBLED, Reply.RESET, Reply.SILENT)
+"""What says nothing of the destination, and may be another thing the next time."""
+
+
 def verify_is_honest(stand_in: StandIn) -> None:
     """Check that `verify` says OK or MISSING when the service did, UNSURE with a reason otherwise, and raises nothing.
 
-    For a destination that is MISSING the relay publishes nothing; for one of which it is UNSURE it publishes and warns.
+    For a destination that is MISSING the relay publishes nothing. One of which it is UNSURE it asks again where that is
+    `passing`, which is what no answer is: publishing on nobody's word loses events where the destination is gone. It
+    publishes and warns otherwise, which is what "not allowed to look" is: held for that, events would be held for good.
     """
     check = "verify_is_honest"
     for reply, presence in _PRESENCE.items():
@@ -45,6 +51,9 @@ def verify_is_honest(stand_in: StandIn) -> None:
             raise ContractBroken(check, f"{reply.name} should be {presence.name}, and came out as {found!r}")
         if presence is not Presence.OK and not found.reason:
             raise ContractBroken(check, f"{reply.name}: {presence.name} without a reason")
+        if presence is Presence.UNSURE and found.passing is not (reply in _UNANSWERED):
+            what = "no answer, and so `passing`" if reply in _UNANSWERED else "an answer, and so not `passing`"
+            raise ContractBroken(check, f"{reply.name} is {what}, and came out as {found!r}")
         if took_ms > _REQUESTS * sink.request_ms + SLACK_MS:
             raise ContractBroken(check, f"{reply.name}: it took {took_ms:,} ms; request_ms is {sink.request_ms:,}")
 
