@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sweep_shell import NO_AGE, TARGET, UNKNOWN, Bus, Shop
 
 from dynamodb_outbox.core.relay.outcome import Fault, Presence, Verified
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.sinks import Router
+from sweep_shell import NO_AGE, TARGET, UNKNOWN, Bus, Shop
 
 if TYPE_CHECKING:
     from conftest import Account
