@@ -28,7 +28,7 @@ demo: $(READY) ## orders, events and faults, end to end, beside two dual writes 
 test: $(READY) ## the tests, with branch coverage of src (at least 95 %); ARGS="tests/relay -x" runs a part, without it
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest --numprocesses 2 --dist worksteal
+	@$(BIN)/coverage run -m pytest --numprocesses 3 --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 else

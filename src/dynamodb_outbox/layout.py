@@ -30,8 +30,10 @@ RECORD_ATTRIBUTES = frozenset(
         "type", "payload", "ts",  # what hand-written records carry
         "ob_v", "id", "source", "subject", "key", "seq", "time", "at", "attributes", "events", "tx", "region",
         "state", "ob_pending", "parked_pk", "parked_sk", "enc", "dataref", "datasha256", "keep_s", "ob_settle",
-        "parked_at", "parked_code", "parked_reason", "parked_events",
-        "ob_state", "ob_parked_at", "ob_parked_code", "ob_parked_reason", "ob_parked_events",  # in hand-written ones
+        "parked_at", "parked_code", "parked_reason", "parked_events", "parked_attempts", "discarded_at",
+        "discarded_reason",
+        "ob_state", "ob_parked_at", "ob_parked_code", "ob_parked_reason", "ob_parked_events",
+        "ob_parked_attempts", "ob_discarded_at", "ob_discarded_reason",  # in hand-written ones
         "ob_guard", "ob_columns", "ob_again", "ob_parked_pk", "ob_parked_sk",
     )
 )  # fmt: skip

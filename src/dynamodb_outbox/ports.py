@@ -46,9 +46,11 @@ __all__ = [
     "MessageQueue",
     "Observer",
     "ParkedKeys",
+    "ParkedStore",
     "PayloadStore",
     "PendingIndex",
     "Positions",
+    "PreparesAgain",
     "RecordStates",
     "Results",
     "Routes",
@@ -180,6 +182,20 @@ class Sink(Protocol):
         ...
 
 
+class PreparesAgain(Protocol):
+    """What a sink has besides whose destination passes over an event that it has had not long ago, as FIFO queues do.
+
+    A sink without it is given redriven events by `prepare`.
+    """
+
+    def prepare_again(self, event: Event, mark: str) -> Prepared | Fault:
+        """Turn an event into an entry as `prepare` does, which the destination takes for another one than before.
+
+        `mark` tells one redrive from all others: within it the entry is the same each time. The event keeps its id.
+        """
+        ...
+
+
 def lacks(given: Any) -> list[str]:
     """Return which members of `Sink` something has not, or not as a sink has them; nothing, when it is a sink."""
     if isinstance(given, type):
@@ -306,6 +322,38 @@ class PendingIndex(Protocol):
 
     def tally(self, table: str, shard: str) -> Tally:
         """Count the records of a partition of the index, and tell the oldest; every failure is an answer."""
+        ...
+
+
+class ParkedStore(Protocol):
+    """Parked records, to look at and to decide about. It may be called from several threads at once."""
+
+    @property
+    def request_ms(self) -> int:
+        """Return the longest time that one request may take, in milliseconds."""
+        ...
+
+    def read(self, table: str, keys: Sequence[WireItem]) -> Sequence[WireItem] | Failed:
+        """Return the items that there are of up to 100, read consistently; every failure of the call is an answer."""
+        ...
+
+    def of_partition(self, table: str, key: str) -> Sequence[WireItem] | Failed:
+        """Return the key attributes of what is parked in the partition of an ordering key, read consistently.
+
+        None where records have no such partition; every failure of the call is an answer.
+        """
+        ...
+
+    def is_overtaken(self, table: str, image: WireItem) -> bool | Failed:
+        """Whether a later record of the same ordering key is there and published; every failure is an answer."""
+        ...
+
+    def refuse_again(self, table: str, item: WireItem, parking: Parking) -> str | None:
+        """Note that a parked record was refused once more; return why that was not done, if it was not."""
+        ...
+
+    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | Failed:
+        """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
         ...
 
 

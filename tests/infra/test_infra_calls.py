@@ -266,14 +266,11 @@ def variables_of(deployment: Deployment, account: str) -> dict[str, str]:
 
 
 class Context:
-    """Lambda's context; without a time of its own, with enough for one round and no second one."""
-
-    def __init__(self, left_ms: int = 8_000) -> None:
-        self._left_ms = left_ms
+    """Lambda's context."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return what is left."""
-        return self._left_ms
+        """Return what is enough on a busy machine: nothing here is waited for."""
+        return 60_000
 
 
 def publish_and_park(deployment: Deployment, engine: Account, calls: Calls) -> None:
@@ -302,7 +299,12 @@ def find_no_bus(deployment: Deployment, engine: Account, calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_relay_may_do_what_it_does_and_no_more(case: str, engine: Account, calls: Calls) -> None:
+def test_the_relay_may_do_what_it_does_and_no_more(
+    case: str,
+    engine: Account,
+    calls: Calls,
+    uncovered: None,  # noqa: ARG001 -- it runs the relay, which others cover
+) -> None:
     """Every call is allowed, on what it is made on; and every action that is allowed is called for, likewise."""
     deployment = CASES[case]
     provide(deployment, engine)
@@ -312,7 +314,12 @@ def test_the_relay_may_do_what_it_does_and_no_more(case: str, engine: Account, c
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_sweeper_may_do_what_it_does_and_no_more(case: str, engine: Account, calls: Calls) -> None:
+def test_the_sweeper_may_do_what_it_does_and_no_more(
+    case: str,
+    engine: Account,
+    calls: Calls,
+    uncovered: None,  # noqa: ARG001 -- as above
+) -> None:
     """The same of the other function."""
     deployment = CASES[case]
     provide(deployment, engine)
@@ -349,7 +356,7 @@ def sweep(deployment: Deployment, engine: Account, calls: Calls) -> None:
                 client.put_item(TableName=deployment.table, Item=content)
         calls.are_noted = True
         try:
-            sweeper.lambda_handler({}, Context(30_000))
+            sweeper.lambda_handler({}, Context())
         finally:
             calls.are_noted = False
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
-from dynamodb_outbox.core.sweeping.choice import Place, place_of
+from dynamodb_outbox.core.record.place import Place, place_of
 from dynamodb_outbox.core.sweeping.commands import (
     Command,
     Done,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sweep_world import LAYOUT, MIN_AGE, MINUTE, NOW_MS, number_of, record, uuid
 
+from dynamodb_outbox.core.record.place import place_of
 from dynamodb_outbox.core.sweeping.ages import Ages
-from dynamodb_outbox.core.sweeping.choice import Choice, choose, place_of
+from dynamodb_outbox.core.sweeping.choice import Choice, choose
 from dynamodb_outbox.event import Event
 from dynamodb_outbox.layout import Layout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamodb_outbox.core.sweeping.order import Dated, in_order
+from dynamodb_outbox.core.record.order import Dated, in_order
 
 RECORDS = st.lists(
     st.builds(

@@ -28,6 +28,7 @@ from dynamodb_outbox.cli import (
     infra_arguments,
     outbox_arguments,
     package_arguments,
+    parked_arguments,
 )
 from dynamodb_outbox.errors import OutboxError
 
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     demo_arguments.add_to(commands)
     outbox_arguments.add_sweep_to(commands)
     outbox_arguments.add_status_to(commands)
+    parked_arguments.add_to(commands)
     consume_arguments.add_to(commands)
     infra_arguments.add_to(commands)
     package_arguments.add_to(commands)

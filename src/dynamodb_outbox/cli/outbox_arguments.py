@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-__all__ = ["add_status_to", "add_sweep_to", "environment_of"]
+__all__ = ["add_status_to", "add_sweep_to", "add_table", "environment_of"]
 
 _MOST_SECONDS = 7 * 24 * 3600
 _VARIABLES = {"table": "OUTBOX_TABLE", "sink": "OUTBOX_SINK", "layout": "OUTBOX_LAYOUT", "min_age": "OUTBOX_MIN_AGE"}
@@ -35,7 +35,7 @@ def add_sweep_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    _add_table(parser)
+    add_table(parser)
     add("--sink", metavar="ARN", help="where events go, as OUTBOX_SINK has it: the relay's sink")
     add("--min-age", type=_seconds, metavar="SECONDS", help="how old a record is before it is swept (default: 300)")
     how = parser.add_mutually_exclusive_group()
@@ -56,7 +56,7 @@ def add_status_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    _add_table(parser)
+    add_table(parser)
     add(
         "--max-age",
         type=_seconds,
@@ -77,7 +77,8 @@ def environment_of(options: argparse.Namespace) -> dict[str, str]:
     return {**os.environ, **{name: str(value) for name, value in given.items() if value is not None}}
 
 
-def _add_table(parser: argparse.ArgumentParser) -> None:
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which table it is, and where."""
     add = parser.add_argument
     add("--table", metavar="NAME", help="the table's name or ARN, as OUTBOX_TABLE has it")
     add("--layout", metavar="JSON", help="the writer's Layout, as OUTBOX_LAYOUT has it")

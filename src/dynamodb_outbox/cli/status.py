@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.aws_lambda import layout_from
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
+from dynamodb_outbox.cli.told import moment, span
 from dynamodb_outbox.errors import InvalidEnvironment
 from dynamodb_outbox.recover import status_of
 from dynamodb_outbox.words import counted
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _NOT_WELL = 1
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 24 * 3600
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,7 +52,7 @@ def _wrong(status: OutboxStatus, max_age_s: int, max_parked: int) -> list[str]:
     """Return what somebody has to look at."""
     wrong = []
     if status.age_ms > 1000 * max_age_s:
-        wrong.append(f"the oldest pending record is {_span(status.age_ms)} old, more than {max_age_s} s")
+        wrong.append(f"the oldest pending record is {span(status.age_ms)} old, more than {max_age_s} s")
     if status.parked > max_parked:
         wrong.append(f"{counted(status.parked, 'record')} parked, more than {max_parked}")
     return wrong
@@ -62,25 +61,9 @@ def _wrong(status: OutboxStatus, max_age_s: int, max_parked: int) -> list[str]:
 def _told(status: OutboxStatus) -> list[str]:
     pending, parked = str(status.pending), str(status.parked)
     if status.pending_since_ms is not None:
-        pending += f", the oldest {_span(status.age_ms)} old"
+        pending += f", the oldest {span(status.age_ms)} old"
     if status.parked_since_ms is not None:
-        parked += f", the oldest written {_moment(status.parked_since_ms)}"
-    swept = "none has left a trace" if status.swept_ms is None else _moment(status.swept_ms)
+        parked += f", the oldest written {moment(status.parked_since_ms)}"
+    swept = "none has left a trace" if status.swept_ms is None else moment(status.swept_ms)
     now = f"; {counted(status.sweeping, 'partition')} being swept now" if status.sweeping else ""
     return [f"pending:    {pending}", f"parked:     {parked}", f"last sweep that found something: {swept}{now}"]
-
-
-def _moment(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):  # a writer may date a record as it likes
-        return f"{at_ms} ms after 1970"
-
-
-def _span(duration_ms: int) -> str:
-    seconds = duration_ms // 1000
-    if seconds < 2 * _MINUTE_S:
-        return f"{seconds} s"
-    if seconds < 2 * _HOUR_S:
-        return f"{seconds // _MINUTE_S} min"
-    return f"{seconds // _HOUR_S} h" if seconds < 2 * _DAY_S else f"{seconds // _DAY_S} days"

@@ -11,6 +11,7 @@ and nothing of its stream is polled.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.metrics import NAMESPACE, OLDEST_PENDING, PARKED, TABLE
@@ -18,7 +19,7 @@ from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Valu
 from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dynamodb_outbox.infra.deployment import Deployment
 
@@ -30,112 +31,113 @@ _FIVE_S = 5 * _MINUTE_S
 
 _RELAY = {"FunctionName": Attribute("Relay", "name")}
 _SWEEPER = {"FunctionName": Attribute("Sweeper", "name")}
+_TABLE = {"TableName": TABLE_NAME}
+_OURS = {TABLE: TABLE_NAME}
 _MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
 
 
 def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
-    late_ms = deployment.lag_minutes * _MINUTE_S * 1000
-    sweep_s = _sweep_period_s(deployment)
-    ours = {TABLE: TABLE_NAME}
+    found = _Alarms(deployment, notify)
+    return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
 
-    def alarm(what: str, words: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
-        return Alarm(
-            id=f"{what}Alarm", name=f"{deployment.prefix}-{words}", says=says, metrics=metrics, notify=notify, **more
-        )
 
-    return (
-        alarm(
+class _Alarms:
+    """Makes the alarms of a deployment."""
+
+    def __init__(self, deployment: Deployment, notify: Value) -> None:
+        self._prefix = deployment.prefix
+        self._notify = notify
+        self._late_ms = deployment.lag_minutes * _MINUTE_S * 1000
+        self._sweep_s = max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
+        """A period in which there is a sweep."""
+
+    def of_relay(self) -> Iterator[Alarm]:
+        """Yield those on the relay's function and its mapping."""
+        yield self._alarm(
             "IteratorAge",
-            "iterator-age",
             "The relay is behind its stream. Records are gone from it after 24 hours.",
             _metric("IteratorAge", _RELAY, "Maximum", _MINUTE_S),
-            threshold=late_ms,
+            threshold=self._late_ms,
             periods=5,
             datapoints=3,
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "Dropped",
-            "dropped",
             "The mapping gave records up, and stored them nowhere. They are still pending in the table.",
             _metric("DroppedEventCount", _MAPPING),
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "GivenUp",
-            "given-up",
             "The mapping gave records up, and stored them at its on-failure destination.",
             _metric("OnFailureDestinationDeliveredEventCount", _MAPPING),
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "GivenUpFailed",
-            "given-up-failed",
             "The mapping could not store at its on-failure destination what it gave up.",
             _metric("DestinationDeliveryFailures", _RELAY),
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "RelayErrors",
-            "relay-errors",
             "The relay failed as a whole: its set-up is wrong, or it ran out of time. Its log has the reason.",
             _metric("Errors", _RELAY),
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "RelayThrottles",
-            "relay-throttles",
             "The relay was not started for want of concurrency. Raise what is reserved, or the account's.",
             _metric("Throttles", _RELAY),
             periods=3,
             datapoints=3,
-        ),
-        alarm(
+        )
+
+    def of_records(self) -> Iterator[Alarm]:
+        """Yield those on what is in the table."""
+        yield self._alarm(
             "Parked",
-            "parked",
             "Events are parked: their sink can never accept them as they are. Somebody has to decide.",
-            _metric(PARKED, ours, "Maximum", sweep_s, namespace=NAMESPACE),
-        ),
-        alarm(
+            _metric(PARKED, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
+        )
+        yield self._alarm(
             "OldestPending",
-            "oldest-pending",
             "A committed event has not been published for a long time.",
-            _metric(OLDEST_PENDING, ours, "Maximum", sweep_s, namespace=NAMESPACE),
-            threshold=late_ms + 2 * sweep_s * 1000,
-        ),
-        alarm(
+            _metric(OLDEST_PENDING, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
+            threshold=self._late_ms + 2 * self._sweep_s * 1000,
+        )
+        yield self._alarm(
             "Silence",
-            "silence",
             "The table is written to, and nothing of its stream is read: the mapping is disabled, or reads another.",
-            Metric(
-                id="writes",
-                namespace="AWS/DynamoDB",
-                name="ConsumedWriteCapacityUnits",
-                dimensions={"TableName": TABLE_NAME},
-                statistic="Sum",
-                period_s=_FIVE_S,
-            ),
+            _metric("ConsumedWriteCapacityUnits", _TABLE, namespace="AWS/DynamoDB", id="writes"),
             _metric("PolledEventCount", _MAPPING, id="polled"),
             expression="IF(writes > 0 AND SUM([polled, writes * 0]) == 0, 1, 0)",
             periods=3,
             datapoints=3,
-        ),
-        alarm(
+        )
+
+    def of_sweeper(self) -> Iterator[Alarm]:
+        """Yield those on the sweeper's function."""
+        yield self._alarm(
             "SweeperErrors",
-            "sweeper-errors",
             "The sweeper failed. Its log has the reason.",
             _metric("Errors", _SWEEPER),
             periods=3,
             datapoints=2,
-        ),
-        alarm(
+        )
+        yield self._alarm(
             "SweeperStopped",
-            "sweeper-stopped",
             "The sweeper does not run: what the stream misses stays pending.",
-            _metric("Invocations", _SWEEPER, period_s=sweep_s),
+            _metric("Invocations", _SWEEPER, period_s=self._sweep_s),
             comparison="LessThanThreshold",
             threshold=1,
             periods=3,
             datapoints=3,
             missing="breaching",
-        ),
-    )
+        )
+
+    def _alarm(self, what: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", what).lower()
+        return Alarm(
+            id=f"{what}Alarm", name=f"{self._prefix}-{words}", says=says, metrics=metrics, notify=self._notify, **more
+        )
 
 
 def _metric(
@@ -148,11 +150,6 @@ def _metric(
     id: str = "value",  # noqa: A002 -- the word of CloudWatch
 ) -> Metric:
     return Metric(id=id, namespace=namespace, name=name, dimensions=dimensions, statistic=statistic, period_s=period_s)
-
-
-def _sweep_period_s(deployment: Deployment) -> int:
-    """Return a period that holds a sweep at least, of those that CloudWatch takes: a multiple of a minute."""
-    return max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
 
 
 _MAPPED = (
@@ -176,11 +173,10 @@ _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 6
 
 def dashboard(deployment: Deployment, watched: Sequence[Alarm]) -> Dashboard:
     """Return the dashboard: the alarms, and the metrics behind them."""
-    ours = {TABLE: TABLE_NAME}
     own = (
-        ("Parked records", "Maximum", ((NAMESPACE, PARKED, ours),)),
-        ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, ours),)),
-        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", {"TableName": TABLE_NAME}),)),
+        ("Parked records", "Maximum", ((NAMESPACE, PARKED, _OURS),)),
+        ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, _OURS),)),
+        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),
     )
     widgets: list[dict[str, Any]] = [
         {

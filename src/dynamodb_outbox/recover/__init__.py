@@ -1,9 +1,22 @@
-"""What brings back events that the stream did not: the sweep of pending records, and the status of an outbox."""
+"""What brings back events that the stream did not: the sweep of pending records, and what is decided of parked ones."""
 
 from __future__ import annotations
 
+from dynamodb_outbox.core.record.parked import ParkedEvent, ParkedRecord
 from dynamodb_outbox.core.sweeping.commands import SweepReport
+from dynamodb_outbox.recover.parked import ParkedRecords
+from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.recover.status import OutboxStatus, status_of
 from dynamodb_outbox.recover.sweeper import Sweeper
 
-__all__ = ["OutboxStatus", "SweepReport", "Sweeper", "status_of"]
+__all__ = [
+    "OutboxStatus",
+    "ParkedEvent",
+    "ParkedRecord",
+    "ParkedRecords",
+    "ParkedReport",
+    "SweepReport",
+    "Sweeper",
+    "Treated",
+    "status_of",
+]

@@ -9,6 +9,7 @@ while the others go on. When none is left the sweep ends.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record.decode import record_id
@@ -24,7 +25,7 @@ from dynamodb_outbox.relay.log import log
 from dynamodb_outbox.relay.misfits import Judged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.core.limits import SinkLimits
     from dynamodb_outbox.core.relay.outcome import Outcome, Prepared, Verified
@@ -43,9 +44,11 @@ _HELD = Fault(Kind.TRANSIENT, "DestinationHeld", "its destination has failed in 
 class _Way:
     """A sink, for as long as it is not held."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, again: str | None) -> None:
         self.is_held = False
         self._sink = sink
+        anew = None if again is None else getattr(sink, "prepare_again", None)
+        self._prepare: Callable[[Event], Prepared | Fault] = sink.prepare if anew is None else partial(anew, mark=again)
 
     @property
     def name(self) -> str:
@@ -60,7 +63,7 @@ class _Way:
         return self._sink.request_ms
 
     def prepare(self, event: Event) -> Prepared | Fault:
-        return _HELD if self.is_held else self._sink.prepare(event)
+        return _HELD if self.is_held else self._prepare(event)
 
     def publish(self, entries: Sequence[Any]) -> Outcome:
         return self._sink.publish(entries)
@@ -73,10 +76,14 @@ class _Way:
 
 
 class Ways:
-    """The routes that were given, by way of sinks that can be held: `ports.Routes`."""
+    """The routes that were given, by way of sinks that can be held: `ports.Routes`.
 
-    def __init__(self, routes: Routes) -> None:
-        self.sinks = tuple(map(_Way, routes.sinks))
+    `again` is for events that somebody wants published once more: a text that tells this time from others, for sinks
+    that else would take such an event for one that they have had (`ports.PreparesAgain`).
+    """
+
+    def __init__(self, routes: Routes, *, again: str | None = None) -> None:
+        self.sinks = tuple(_Way(sink, again) for sink in routes.sinks)
         self._routes = routes
 
     def route(self, event: Event) -> int | Fault:

@@ -33,8 +33,13 @@ def group_id(event: Event) -> str:
     return key if _LEGAL.fullmatch(key) else _hash(key)
 
 
-def deduplication_id(event: Event) -> str:
-    """Return the same text for each publication of an event, and for no other event."""
+def deduplication_id(event: Event, mark: str = "") -> str:
+    """Return the same text for each publication of an event, and for no other event.
+
+    With a `mark` one that none has had without it, or with another.
+    """
+    if mark:
+        return _hash(event.source, event.id, mark)
     return event.id if _UUID.fullmatch(event.id) else _hash(event.source, event.id)
 
 

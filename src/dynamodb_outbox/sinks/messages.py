@@ -70,8 +70,11 @@ class MessageForm:
     grouped: bool
     fifo: bool
 
-    def prepare(self, event: Event) -> Prepared | Fault:
-        """Turn an event into an entry, or say why the service could never deliver it."""
+    def prepare(self, event: Event, mark: str = "") -> Prepared | Fault:
+        """Turn an event into an entry, or say why the service could never deliver it.
+
+        `mark` tells a redrive from all that was sent before: the deduplication id is another one with it.
+        """
         try:
             entry: dict[str, Any] = {self.body: body_of(self.envelope, event)}
             if attributes := attributes_of(event, self.attributes):
@@ -85,7 +88,7 @@ class MessageForm:
         if self.grouped:
             entry["MessageGroupId"] = group_id(event)
         if self.fifo:
-            entry["MessageDeduplicationId"] = deduplication_id(event)
+            entry["MessageDeduplicationId"] = deduplication_id(event, mark)
         return Prepared(entry, size)
 
 

@@ -134,6 +134,10 @@ class Sns:
         """Turn an event into an entry of PublishBatch, or say why SNS could never deliver it. Sends nothing."""
         return self._form.prepare(event)
 
+    def prepare_again(self, event: Event, mark: str) -> Prepared | Fault:
+        """Turn an event into an entry whose deduplication id, if it has one, no entry had before: `PreparesAgain`."""
+        return self._form.prepare(event, mark)
+
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one PublishBatch request and report on each."""
         try:

@@ -150,6 +150,10 @@ class Sqs:
         """Turn an event into an entry of SendMessageBatch, or say why SQS could never accept it. Sends nothing."""
         return self._form.prepare(event)
 
+    def prepare_again(self, event: Event, mark: str) -> Prepared | Fault:
+        """Turn an event into an entry whose deduplication id, if it has one, no entry had before: `PreparesAgain`."""
+        return self._form.prepare(event, mark)
+
     def publish(self, entries: Sequence[Any]) -> Outcome:
         """Send prepared entries in one SendMessageBatch request and report on each."""
         try:

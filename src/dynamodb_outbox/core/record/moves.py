@@ -25,8 +25,12 @@ from dynamodb_outbox.core.record.decode import ordering_key, record_id
 from dynamodb_outbox.core.record.place import key_text, keys_of, native
 from dynamodb_outbox.core.record.same import SETTLE_TEXT, conditions
 from dynamodb_outbox.core.record.states import (
+    DISCARDED,
+    DISCARDED_AT,
+    DISCARDED_REASON,
     PARKED,
     PARKED_AT,
+    PARKED_ATTEMPTS,
     PARKED_CODE,
     PARKED_EVENTS,
     PARKED_REASON,
@@ -49,12 +53,14 @@ __all__ = [
     "Parked",
     "Parking",
     "Settled",
+    "discard",
     "park",
     "park_apart",
     "park_copy",
     "park_more",
     "park_there",
     "read",
+    "refuse_again",
     "restore",
     "settle",
     "stands_alone",
@@ -371,6 +377,53 @@ def park_more(table: str, image: WireItem, layout: Layout, parking: Parking) -> 
         "ConditionExpression": f"#state = :parked AND {same}",
         "ExpressionAttributeNames": same_names | {name: layout.column(named) for name, named in names.items()},
         "ExpressionAttributeValues": values | same_values,
+    }
+
+
+def refuse_again(table: str, found: WireItem, layout: Layout, parking: Parking) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that note, in a parked record, that its events were refused once more.
+
+    For which of them it is parked stays as it was.
+    """
+    attempts = layout.column(mark_name(found, PARKED_ATTEMPTS))
+    why = {layout.column(name): value for name, value in _why(found, parking).items()}
+    condition, names, values = _as_found(found, layout)
+    changes = ["#attempts = if_not_exists(#attempts, :one) + :one", *(f"#{i} = :{i}" for i in range(len(why)))]
+    return {
+        "TableName": table,
+        "Key": keys_of(found, layout.keys),
+        "UpdateExpression": "SET " + ", ".join(changes),
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names | {"#attempts": attempts} | {f"#{i}": name for i, name in enumerate(why)},
+        "ExpressionAttributeValues": values
+        | {":one": {"N": "1"}}
+        | {f":{i}": value for i, value in enumerate(why.values())},
+    }
+
+
+def discard(table: str, found: WireItem, layout: Layout, *, reason: str, now_ms: int) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that make a parked record a discarded one, if it is still as it was found.
+
+    It leaves the index and stays, with the marks of parking, and without a TTL. Raises ValueError for a record in
+    another state.
+    """
+    marks = {
+        expected(found, layout).attribute: move_of(found, DISCARDED, layout).state,
+        layout.column(mark_name(found, DISCARDED_AT)): {"N": str(now_ms)},
+        layout.column(mark_name(found, DISCARDED_REASON)): {"S": reason[:_REASON_LENGTH]},
+    }
+    condition, names, values = _as_found(found, layout)
+    changes = ", ".join(f"#{i} = :{i}" for i in range(len(marks)))
+    return {
+        "TableName": table,
+        "Key": keys_of(found, layout.keys),
+        "UpdateExpression": f"SET {changes} REMOVE #pending",
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names
+        | {"#pending": schema.PENDING_INDEX}
+        | {f"#{i}": name for i, name in enumerate(marks)},
+        "ExpressionAttributeValues": values | {f":{i}": value for i, value in enumerate(marks.values())},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
 

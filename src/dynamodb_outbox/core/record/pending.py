@@ -35,6 +35,8 @@ __all__ = [
     "is_in_index",
     "items",
     "listing",
+    "newest",
+    "parked_of",
     "partition",
     "range_of",
     "shards_of",
@@ -139,6 +141,42 @@ def partition(
         "ExpressionAttributeValues": values,
     }
     return request if after is None else {**request, "ExclusiveStartKey": after}
+
+
+def parked_of(table: str, value: AttributeValue, layout: Layout, *, after: WireItem | None = None) -> dict[str, Any]:
+    """Return the arguments of Query, consistent, for the key attributes of what is parked in a partition of the table.
+
+    For a table with a sort key.
+    """
+    request = _records(table, value, layout) | {
+        "ConsistentRead": True,
+        "FilterExpression": "#pending = :parked",
+        "ProjectionExpression": ", ".join(f"#k{place}" for place in range(len(layout.keys.types))),
+    }
+    request["ExpressionAttributeNames"] |= {"#pending": schema.PENDING_INDEX}
+    request["ExpressionAttributeNames"] |= {f"#k{place}": name for place, name in enumerate(layout.keys.types)}
+    request["ExpressionAttributeValues"] |= {":parked": {"S": schema.PARKED}}
+    return request if after is None else {**request, "ExclusiveStartKey": after}
+
+
+def newest(table: str, value: AttributeValue, layout: Layout, *, most: int) -> dict[str, Any]:
+    """Return the arguments of Query for the last records, by sort key, of a partition of a table that has one."""
+    return _records(table, value, layout) | {"ScanIndexForward": False, "Limit": most}
+
+
+def _records(table: str, value: AttributeValue, layout: Layout) -> dict[str, Any]:
+    names, values = {"#pk": layout.pk}, {":pk": value}
+    condition = "#pk = :pk"
+    if layout.select is None and layout.sk is not None:
+        condition += " AND #sk BETWEEN :first AND :last"
+        names["#sk"] = layout.sk
+        values |= {":first": {"S": layout.prefix}, ":last": {"S": layout.prefix + _LAST}}
+    return {
+        "TableName": table,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
 
 
 def is_in_index(item: WireItem) -> bool:

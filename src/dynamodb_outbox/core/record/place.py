@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
+    "Place",
     "carried_id",
     "guard_keys",
     "guard_partition",
     "inbox_partition",
+    "is_of",
     "is_record",
     "is_wanted",
     "key_bytes",
@@ -43,12 +45,17 @@ __all__ = [
     "keys_of",
     "native",
     "partition_of",
+    "place_of",
     "position_partition",
     "quoted",
     "record_keys",
     "reserved_prefix",
     "stream_filter",
+    "written_in",
 ]
+
+Place = tuple[str, ...]
+"""The key attributes of an item as text: what tells it from all others of its table."""
 
 
 def record_keys(layout: Layout, key: str, record_id: str) -> dict[str, AttributeValue]:
@@ -177,6 +184,26 @@ def is_record(item: WireItem, layout: Layout) -> bool:
     if schema.SCHEMA in item and _is_guards(item, layout):
         return False
     return all(is_wanted(item.get(name), wanted) for name, wanted in layout.select.items())
+
+
+def is_of(item: WireItem, layout: Layout) -> bool:
+    """Whether an item is a record, and one of this layout: no other outbox's in the same table."""
+    if not is_record(item, layout):
+        return False
+    if schema.SCHEMA not in item:
+        return True
+    carried, said = carried_id(item, layout), schema.value(item, layout, schema.ID).get("S")
+    return item.get(schema.COLUMNS) == schema.columns_mark(layout) and (carried is None or said in (None, carried))
+
+
+def written_in(item: WireItem, layout: Layout) -> str | None:
+    """Return the Region that a record says it was written in; a hand-written one may mean anything by it."""
+    return schema.value(item, layout, schema.REGION).get("S") if schema.SCHEMA in item else None
+
+
+def place_of(item: WireItem, layout: Layout) -> Place:
+    """Return the key attributes of an item as text."""
+    return tuple(key_text(item[name]) for name in layout.keys.types)
 
 
 def carried_id(item: WireItem, layout: Layout) -> str | None:

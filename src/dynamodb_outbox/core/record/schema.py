@@ -127,7 +127,8 @@ the TTL, which is taken off when the record is parked, and set when it is publis
 expire: how such records are settled is the relay's to say. Names that begin with `ob_` are this library's.
 
     ob_state     S     what `state` is in a record with `ob_v`; absent while the record is pending
-    ob_parked_at, ob_parked_code, ob_parked_reason, ob_parked_events     what `parked_at` and the others are there
+    ob_parked_at, ob_parked_code, ob_parked_reason, ob_parked_events, ob_parked_attempts, ob_discarded_at,
+    ob_discarded_reason                                                  what `parked_at` and the others are there
     ob_again     S     as in a record with `ob_v`
     id, key, at, ob_pending     what the index needs, as in a parked record with `ob_v`; the first three where the
                                 record has none itself

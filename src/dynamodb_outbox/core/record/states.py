@@ -27,6 +27,9 @@ Attributes that a move leaves behind, by names that the layout's `columns` may c
     parked_code    S    what refused the event: the bus's code, or this library's for what was found without asking it
     parked_reason  S    the words that came with it, shortened; never the payload
     parked_events  NS   positions, from 0, of the events that were refused, in a record of several; absent: all of them
+    parked_attempts   N  how often it was refused in all, once somebody has had it published again; absent: once
+    discarded_at      N  epoch milliseconds; with it stay the marks of parking
+    discarded_reason  S  why somebody decided so, in their words, shortened
 """
 
 from __future__ import annotations
@@ -44,10 +47,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISCARDED",
+    "DISCARDED_AT",
+    "DISCARDED_REASON",
     "FINAL_STATES",
     "MOVES",
     "PARKED",
     "PARKED_AT",
+    "PARKED_ATTEMPTS",
     "PARKED_CODE",
     "PARKED_EVENTS",
     "PARKED_REASON",
@@ -70,9 +76,12 @@ PUBLISHED = "published"
 DISCARDED = "discarded"
 
 PARKED_AT = "parked_at"
+PARKED_ATTEMPTS = "parked_attempts"
 PARKED_CODE = "parked_code"
 PARKED_EVENTS = "parked_events"
 PARKED_REASON = "parked_reason"
+DISCARDED_AT = "discarded_at"
+DISCARDED_REASON = "discarded_reason"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ The records come from a consistent read of the key's partition. Left alone are t
     written in another Region           a replica of a global table; its own Region's relay and sweep see to it
     of another layout                   another outbox in the same table: other columns, another prefix
 
-Of the others the order is that of `order`. Nothing is published of a key behind a record that is too young: that one is
-on its way through the relay, and what comes after it must not be first.
+Of the others the order is that of `core.record.order`. Nothing is published of a key behind a record that is too young:
+that one is on its way through the relay, and what comes after it must not be first.
 
 A key may have more pending records than one read gives. Those that were not read are younger by their sort keys, and
 may all the same come before the last of those that were. So the last five minutes of an incomplete read are left to the
@@ -21,28 +21,22 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.record import schema
-from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.core.record.place import carried_id, is_record, key_text
+from dynamodb_outbox.core.record.order import Dated, in_order, versions_of
+from dynamodb_outbox.core.record.place import is_of, place_of, written_in
 from dynamodb_outbox.core.record.states import PENDING, state_of
-from dynamodb_outbox.core.sweeping.order import Dated, in_order
-from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from dynamodb_outbox.core.record.place import Place
     from dynamodb_outbox.core.sweeping.ages import Ages
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["APART_MS", "Choice", "Place", "choose", "place_of"]
+__all__ = ["APART_MS", "Choice", "choose"]
 
 APART_MS = 5 * 60 * 1000
 """How far apart the clocks of writers are taken to be where a key is read in parts."""
-
-_ANY_SOURCE = "-"
-
-Place = tuple[str, ...]
-"""The key attributes of a record as text: what tells it from all others of its table."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +54,6 @@ class Choice:
     others: int = 0
 
 
-def place_of(item: WireItem, layout: Layout) -> Place:
-    """Return the key attributes of an item as text."""
-    return tuple(key_text(item[name]) for name in layout.keys.types)
-
-
 def choose(
     found: Sequence[WireItem],
     layout: Layout,
@@ -80,8 +69,8 @@ def choose(
     pending; `complete` says whether the read gave all pending records of the key.
     """
     pending = [item for item in found if state_of(item, layout) == PENDING and place_of(item, layout) not in but]
-    ours = [item for item in pending if _is_of(item, layout)]
-    own = [item for item in ours if here is None or _region(item, layout) in (None, here)]
+    ours = [item for item in pending if is_of(item, layout)]
+    own = [item for item in ours if here is None or written_in(item, layout) in (None, here)]
     dated = [_dated(item, layout, ages, alone=len(own) == 1) for item in own]
     order = in_order(dated)
     due = next((count for count, place in enumerate(order) if dated[place].at_ms > ages.cutoff_ms), len(order))
@@ -98,35 +87,7 @@ def choose(
     )
 
 
-def _is_of(item: WireItem, layout: Layout) -> bool:
-    """Whether a pending record is one of this layout."""
-    if not is_record(item, layout):
-        return False
-    if schema.SCHEMA not in item:
-        return True
-    carried, said = carried_id(item, layout), schema.value(item, layout, schema.ID).get("S")
-    return item.get(schema.COLUMNS) == schema.columns_mark(layout) and (carried is None or said in (None, carried))
-
-
-def _region(item: WireItem, layout: Layout) -> str | None:
-    """Return the Region that a record says it was written in; a hand-written one may mean anything by it."""
-    return schema.value(item, layout, schema.REGION).get("S") if schema.SCHEMA in item else None
-
-
 def _dated(item: WireItem, layout: Layout, ages: Ages, *, alone: bool) -> Dated:
     at = schema.value(item, layout, schema.AT).get("N")
     at_ms = ages.cutoff_ms if at is None else ages.dated(int(Decimal(at)))
-    return Dated(at_ms, "/".join(place_of(item, layout)), {} if alone else _versions(item, layout))
-
-
-def _versions(item: WireItem, layout: Layout) -> dict[str, str]:
-    """Return the first sequence of each item that the events of a record are about; none where it cannot be read."""
-    try:
-        events = decode(item, layout, source=_ANY_SOURCE).events
-    except (InvalidRecord, ConfigurationError):
-        return {}
-    found: dict[str, str] = {}
-    for event in events:
-        if event.subject is not None and event.sequence is not None:
-            found[event.subject] = min(event.sequence, found.get(event.subject, event.sequence))
-    return found
+    return Dated(at_ms, "/".join(place_of(item, layout)), {} if alone else versions_of(item, layout))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dynamodb_outbox.core.record.pending import Entry
+    from dynamodb_outbox.core.record.place import Place
     from dynamodb_outbox.core.sweeping.ages import Ages
-    from dynamodb_outbox.core.sweeping.choice import Place
     from dynamodb_outbox.layout import Layout
 
 __all__ = ["Key", "Keys"]

@@ -2,7 +2,7 @@
 
 The shell reads and writes, and publishes by the relay's own machine. This one owns what is looked at, in which order,
 and when it ends; it has no clock, does no input or output, and draws no random number (`u`, from 0 to 1, comes with
-each fact). `phases` has its way as a table, `ages`, `choice`, `order` and `leases` the rules it goes by.
+each fact). `phases` has its way as a table, `ages`, `choice` and `leases` the rules it goes by.
 
 What always holds, whatever the facts:
 

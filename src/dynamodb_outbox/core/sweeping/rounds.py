@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.sweeping.choice import choose, place_of
+from dynamodb_outbox.core.record.place import place_of
+from dynamodb_outbox.core.sweeping.choice import choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

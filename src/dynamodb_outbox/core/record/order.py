@@ -1,4 +1,4 @@
-"""In which order the pending records of a key were committed, as far as the records themselves tell.
+"""In which order records of a key were committed, as far as the records themselves tell.
 
 The stream knows the order, and a sweep is for what the stream has not told. Two things speak of it. The `sequence` of
 an event is the version of the item that its `subject` names: of two events of one item it says for certain which one
@@ -17,10 +17,18 @@ from collections import defaultdict
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from dynamodb_outbox.core.record.decode import decode
+from dynamodb_outbox.errors import ConfigurationError, InvalidRecord
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Dated", "in_order"]
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["Dated", "in_order", "versions_of"]
+
+_ANY_SOURCE = "-"
 
 
 class Dated(NamedTuple):
@@ -32,6 +40,19 @@ class Dated(NamedTuple):
     at_ms: int
     name: str
     versions: Mapping[str, str]
+
+
+def versions_of(record: WireItem, layout: Layout) -> dict[str, str]:
+    """Return the first sequence of each item that the events of a record are about; none where it cannot be read."""
+    try:
+        events = decode(record, layout, source=_ANY_SOURCE).events
+    except (InvalidRecord, ConfigurationError):
+        return {}
+    found: dict[str, str] = {}
+    for event in events:
+        if event.subject is not None and event.sequence is not None:
+            found[event.subject] = min(event.sequence, found.get(event.subject, event.sequence))
+    return found
 
 
 def in_order(records: Sequence[Dated]) -> list[int]:

@@ -1,0 +1,248 @@
+"""The redrive of parked records: published as by a sweep, up to 100 at once, those of a key in their order.
+
+Nothing is marked as published before its sink has accepted all of it. So a redrive that dies, at whatever point, is run
+again: what it had published and not marked is published twice, with the same ids, and nothing is lost.
+
+All events of a record are published, also those that were not refused when it was parked: who parked it may have died
+before it published them.
+
+A record that is left keeps what is behind it in its key where it is, in this redrive. One that is refused again does so
+where on_poison="park_key" had parked its key; such a key is let go when nothing of it is parked any more. The relay
+goes on parking what follows of the key until then, so what was parked meanwhile is published too, where the whole key
+is meant.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.limits import BATCH_GET_KEYS
+from dynamodb_outbox.core.record.parked import in_key_order
+from dynamodb_outbox.core.record.parked_keys import can_park_keys
+from dynamodb_outbox.core.record.place import place_of, written_in
+from dynamodb_outbox.errors import TableUnavailable
+from dynamodb_outbox.recover.reports import ParkedReport, Treated
+from dynamodb_outbox.relay.margins import Deadlines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dynamodb_outbox.core.record.parked import Held
+    from dynamodb_outbox.core.sweeping.commands import Published
+    from dynamodb_outbox.ports import Clock, ParkedKeys
+    from dynamodb_outbox.recover.parked_reading import Choice, Reading
+    from dynamodb_outbox.recover.parked_states import ParkedStates, PassedKeys
+    from dynamodb_outbox.recover.publishing import Publishing
+    from dynamodb_outbox.recover.reports import Became
+
+__all__ = ["Keys", "Redriving", "Sending", "missing_of", "windows"]
+
+_WINDOW = 500
+"""Records that are read, and put in order, at once."""
+_ROUND = 100
+_ROUND_MS = 60_000
+"""The time for one round of publishing: what is not accepted by then is left."""
+_LOOKS = 3
+"""How often it is looked whether more of a parked key was parked meanwhile."""
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What records are published with. `kept_ms`: how long before the end of a round publishing, and settling, end."""
+
+    publishing: Publishing
+    states: ParkedStates
+    passed: PassedKeys
+    region: str | None
+    kept_ms: tuple[int, int]
+    clock: Clock
+
+
+class Keys:
+    """Ordering keys that on_poison="park_key" parked, as far as they have been asked for."""
+
+    def __init__(self, keys: ParkedKeys, reading: Reading) -> None:
+        self.released: list[str] = []
+        self.unreleased: dict[str, str] = {}
+        self._keys = keys
+        self._reading = reading
+        self._known: dict[str, bool] = {}
+
+    def marked(self, keys: Iterable[str]) -> set[str]:
+        """Return those of some keys that are parked. Raises TableUnavailable."""
+        layout, table = self._reading.layout, self._reading.table
+        wanted = set(keys)
+        new = sorted(wanted - self._known.keys()) if can_park_keys(layout) else []
+        for begin in range(0, len(new), BATCH_GET_KEYS):
+            asked = new[begin : begin + BATCH_GET_KEYS]
+            found = self._keys.read(table, asked)
+            if found.unread:
+                raise TableUnavailable(table, found.failure or "keys were left unread", retryable=True)
+            self._known |= {key: key in found.parked for key in asked}
+        return {key for key in wanted if self._known.get(key)}
+
+    def parked(self) -> list[str]:
+        """Return the parked keys among all that were asked for."""
+        return [key for key, is_marked in self._known.items() if is_marked]
+
+    def release(self, key: str) -> None:
+        """Let a key go on, and note what came of it."""
+        released = self._keys.release(self._reading.table, key)
+        if released.failure is not None:
+            self.unreleased[key] = released.failure
+        elif released.was_parked:
+            self.released.append(key)
+
+
+def windows(records: Iterable[Held], reading: Reading) -> Iterator[list[Held]]:
+    """Yield parked records some at a time, each time in order."""
+    window: list[Held] = []
+    for one in records:
+        window.append(one)
+        if len(window) == _WINDOW:
+            yield in_key_order(window, reading.layout)
+            window = []
+    if window:
+        yield in_key_order(window, reading.layout)
+
+
+def missing_of(choice: Choice, treated: Sequence[Treated]) -> tuple[str, ...]:
+    """Return the ids that were asked for and not found."""
+    found = {event.id for one in treated for event in one.record.events} | {one.record.id for one in treated}
+    return tuple(sorted(choice.ids - found))
+
+
+@dataclass
+class _Notes:
+    treated: list[Treated] = field(default_factory=list)
+    unsettled: int = 0
+    stopped: str | None = None
+    stuck: set[str] = field(default_factory=set)
+    """Keys of which nothing more is published in this redrive."""
+    overtaken: dict[str, bool] = field(default_factory=dict)
+
+
+class Redriving:
+    """One redrive of what `choice` means."""
+
+    def __init__(self, choice: Choice, reading: Reading, keys: Keys, sending: Sending) -> None:
+        self._choice = choice
+        self._reading = reading
+        self._keys = keys
+        self._sending = sending
+        self._notes = _Notes()
+
+    def run(self, *, dry_run: bool) -> ParkedReport:
+        """Return what it came to. Raises TableUnavailable when the table cannot be read."""
+        notes = self._notes
+        for window in windows(self._reading.chosen(self._choice), self._reading):
+            self._publish(window, dry_run=dry_run)
+        if not dry_run:
+            for key in self._keys.parked():
+                self._end(key)
+        return ParkedReport(
+            tuple(notes.treated),
+            missing_of(self._choice, notes.treated),
+            notes.unsettled,
+            tuple(self._keys.released),
+            dict(self._keys.unreleased),
+            notes.stopped,
+            dry_run,
+        )
+
+    def _publish(self, records: Sequence[Held], *, dry_run: bool = False) -> None:
+        """Publish records that are in order."""
+        waiting = deque(records)
+        while waiting:
+            taken = [one for one in self._taken(waiting) if not self._is_kept(one)]
+            self._look_for_later(taken)
+            if dry_run:
+                for one in taken:
+                    self._note(one, "published")
+            elif taken:
+                waiting.extendleft(reversed(self._round(taken)))
+
+    def _taken(self, waiting: deque[Held]) -> list[Held]:
+        return [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
+
+    def _is_kept(self, one: Held) -> bool:
+        """Whether a record is not to be sent; then it is noted why."""
+        notes, here = self._notes, self._sending.region
+        elsewhere = written_in(one.image, self._reading.layout) if one.image else None
+        if not one.image:
+            self._note(one, "gone", "the record has been deleted; what stands for it can be discarded")
+        elif notes.stopped is not None:
+            self._note(one, "left", notes.stopped)
+        elif here is not None and elsewhere not in (None, here):
+            self._note(one, "left", f"it was written in {elsewhere}, and is published from there")
+        elif one.record.key in notes.stuck:
+            self._note(one, "left", "it is behind one of its key that was not published")
+        else:
+            return False
+        return True
+
+    def _look_for_later(self, records: Sequence[Held]) -> None:
+        """Ask once for each key, by its first record, whether a later one has been published."""
+        for one in records:
+            if one.record.key not in self._notes.overtaken:
+                self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one)
+
+    def _round(self, records: list[Held]) -> list[Held]:
+        """Publish up to 100 records; return those that were not tried."""
+        sending, now_ms = self._sending, self._sending.clock.monotonic_ms()
+        sending.passed.marked = self._keys.marked(one.record.key for one in records)
+        images = sending.states.images(records)
+        until = Deadlines(now_ms + _ROUND_MS - sending.kept_ms[0], now_ms + _ROUND_MS - sending.kept_ms[1])
+        published = sending.publishing.publish(images, until)
+        self._notes.stopped = published.stop
+        again = [one for number, one in enumerate(records) if number in published.untried]
+        accepted = [number for number in range(len(records)) if self._became(number, records[number], published)]
+        self._notes.unsettled += self._reading.still_parked(
+            [records[number] for number in accepted if number not in sending.states.settled]
+        )
+        return again
+
+    def _became(self, number: int, one: Held, published: Published) -> bool:
+        """Note what came of a record that was tried; return whether it was accepted."""
+        states, key = self._sending.states, one.record.key
+        if number in published.untried:
+            return False
+        if number in states.refused:
+            if key in self._sending.passed.marked:
+                self._notes.stuck.add(key)
+            parking = states.refused[number]
+            self._note(one, "refused", f"{parking.code}: {parking.reason}" if parking.reason else parking.code)
+            return False
+        if number not in published.done or number in states.behind:
+            self._notes.stuck.add(key)
+            why = "it is behind one of its key that was refused" if number in states.behind else published.stop
+            self._note(one, "left", why or "it was not accepted; the log has the reason")
+            return False
+        self._note(one, "published")
+        return True
+
+    def _note(self, one: Held, became: Became, why: str = "") -> None:
+        overtaken = became == "published" and self._notes.overtaken.get(one.record.key, False)
+        self._notes.treated.append(Treated(one.record, became, why, overtaken))
+
+    def _end(self, key: str) -> None:
+        """Let a parked key go when nothing of it is parked; publish what was parked of it meanwhile."""
+        for _ in range(_LOOKS):
+            if not (left := self._reading.of_key(key)):
+                break
+            if not self._choice.is_whole_keys or key in self._notes.stuck:
+                return
+            self._publish(in_key_order(self._new(left), self._reading.layout))
+        else:
+            return
+        self._keys.release(key)
+        if self._choice.is_whole_keys:  # a relay that had asked before may have parked one more
+            self._publish(in_key_order(self._new(self._reading.of_key(key)), self._reading.layout))
+
+    def _new(self, records: Sequence[Held]) -> list[Held]:
+        """Return the records that this redrive has not taken yet."""
+        layout = self._reading.layout
+        taken = {tuple(one.record.item[name] for name in layout.keys.types) for one in self._notes.treated}
+        return [one for one in records if place_of(one.item, layout) not in taken]

@@ -1,0 +1,79 @@
+"""What came of parked records that somebody had published again, or discarded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynamodb_outbox.core.record.parked import ParkedRecord
+
+__all__ = ["Became", "ParkedReport", "Treated"]
+
+Became = Literal["published", "refused", "left", "gone", "discarded"]
+
+
+@dataclass(frozen=True)
+class Treated:
+    """What one parked record `became`; `why` has words for what is neither published nor discarded.
+
+    published    all of its events were accepted. Of a dry run: they would be sent
+    discarded    it is kept as discarded. Of a dry run: it would be
+    refused      its sink can never accept one of its events: it stays parked, with the new reason
+    left         it stays parked, for another reason: the log may say more
+    gone         it is parked no more, or (where it was parked apart) has been deleted: there is nothing to do
+
+    `overtaken`: a later event of its key had been published before it was, as far as the table shows.
+    """
+
+    record: ParkedRecord
+    became: Became
+    why: str = ""
+    overtaken: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it, by the names of its members."""
+        return {**asdict(self), "record": self.record.to_json()}
+
+
+@dataclass(frozen=True)
+class ParkedReport:
+    """What a redrive, or a discard, of parked records came to.
+
+    records        each of those that were chosen, in the order in which they were taken
+    missing        ids that were asked for and of which nothing is parked
+    unsettled      published records that could not be marked as published, and are parked still
+    released       ordering keys that on_poison="park_key" had parked and that go on now, as nothing of them is parked
+    unreleased     such keys that could not be let go -> why
+    stopped        why it ended early; None: it did not
+    dry_run        whether it was one: then nothing was written or published
+    """
+
+    records: tuple[Treated, ...] = ()
+    missing: tuple[str, ...] = ()
+    unsettled: int = 0
+    released: tuple[str, ...] = ()
+    unreleased: Mapping[str, str] = field(default_factory=dict, hash=False)
+    stopped: str | None = None
+    dry_run: bool = False
+
+    def count(self, became: Became) -> int:
+        """Return how many records became that."""
+        return Counter(one.became for one in self.records)[became]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what was asked for has been done, to all that was chosen."""
+        undone = self.count("refused") + self.count("left") + self.unsettled
+        return not undone and not self.missing and not self.unreleased and self.stopped is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it, by the names of its members."""
+        return {
+            **asdict(self),
+            "records": [one.to_json() for one in self.records],
+            "unreleased": dict(self.unreleased),
+        }

@@ -1,0 +1,132 @@
+"""`outbox parked`: what it prints, what it asks back, its exit statuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dynamodb_outbox.cli import main
+from dynamodb_outbox.local.client import REGION
+from dynamodb_outbox.local.provision import create_bus, create_queue, route
+from sweep_shell import CONTENT, Bus, Shop
+
+if TYPE_CHECKING:
+    from conftest import Account
+
+
+@pytest.fixture
+def shop(engine: Account, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Return a table and a bus; the commands' own clients find them, and no other variable is set."""
+    for name in list(os.environ):
+        if name.startswith("OUTBOX_"):
+            monkeypatch.delenv(name)
+    for name, value in {
+        "AWS_ENDPOINT_URL": engine.url,
+        "AWS_ACCESS_KEY_ID": engine.account,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": REGION,
+        "OUTBOX_TABLE": "shop",
+        "OUTBOX_SINK": f"arn:aws:events:{REGION}:{engine.account}:event-bus/orders",
+    }.items():
+        monkeypatch.setenv(name, value)
+    create_bus(engine.client("events"), "orders")
+    return Shop(engine)
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        """Say that it is one."""
+        return True
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Run a command; return its status and what it printed."""
+    status = main(("parked", *arguments))
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def parked(shop: Shop, key: str = "ORDER#1", data: object = None) -> str:
+    """Commit an event and have it parked; return its id."""
+    event_id = shop.emit(key, data)
+    shop.sweeper(Bus(lambda _: CONTENT)).sweep()
+    return event_id
+
+
+def test_parked_records_are_listed_shown_redriven(
+    shop: Shop, engine: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list has no data; a dry run does nothing; the event reaches the queue behind the bus."""
+    events, sqs = engine.client("events"), engine.client("sqs")
+    queue = create_queue(sqs, "behind")
+    route(events, sqs, bus="orders", queue=queue, rule="all")
+    assert ran(capsys, "list") == (0, "0 records parked\n", "")
+    event_id = parked(shop, data={"secret": 7})
+    status, out, err = ran(capsys, "list")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].split() == ["id", "key", "events", "refused", "as", "times", "parked"]
+    assert out.splitlines()[1].split()[:5] == [event_id, "ORDER#1", "order.placed", "Bad", "1"]
+    assert "secret" not in out
+    assert json.loads(ran(capsys, "list", "--json", "--key", "ORDER#1")[1])[0]["id"] == event_id
+    assert json.loads(ran(capsys, "list", "--json", "--type", "other")[1]) == []
+    shown = ran(capsys, "show", event_id)[1]
+    assert '"secret":7' in shown.replace(" ", "")
+    assert "never" in shown
+    assert json.loads(ran(capsys, "show", event_id, "--json")[1])[0]["data"] == ['{"secret":7}']
+    assert ran(capsys, "redrive", "--all", "--dry-run")[:2] == (0, "1 record would be published\n")
+    assert ran(capsys, "redrive", "--id", event_id)[:2] == (0, "1 record published\n")
+    assert ran(capsys, "redrive", "--all")[:2] == (0, "nothing that was asked for is parked\n")
+    (message,) = sqs.receive_message(QueueUrl=queue.url, WaitTimeSeconds=5)["Messages"]
+    assert json.loads(message["Body"])["detail"]["id"] == event_id
+
+
+def test_what_is_not_there_is_status_1(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a show, a redrive and a discard by id."""
+    assert shop.index("parked") == []
+    assert ran(capsys, "show", "x") == (1, "", "outbox parked: nothing is parked under the id 'x'\n")
+    said = "nothing is parked under the id x\nnothing that was asked for is parked\n"
+    assert ran(capsys, "redrive", "--id", "x") == (1, said, "")
+    assert ran(capsys, "discard", "--id", "x", "--reason", "no") == (1, said, "")
+
+
+def test_all_is_asked_back_on_a_terminal(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anything but yes does nothing; --yes does not ask."""
+    parked(shop)
+    command = ("discard", "--all", "--reason", "test data")
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+    status, out, err = ran(capsys, *command)
+    assert (status, out) == (2, "")
+    assert err.startswith("1 record parked. Shall all of it be discarded? [y/N] ")
+    assert len(shop.index("parked")) == 1
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert ran(capsys, *command)[:2] == (0, "1 record discarded\n")
+    parked(shop)
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert ran(capsys, *command, "--yes") == (0, "1 record discarded\n", "")
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("redrive",), "which records?"),
+        (("redrive", "--all", "--key", "A"), "say one of them"),
+        (("redrive", "--all", "--sink", "orders"), "OUTBOX_SINK"),
+        (("list", "--layout", "{"), "OUTBOX_LAYOUT"),
+        (("list", "--table", ""), "neither names the outbox's table"),
+    ],
+)
+def test_what_cannot_be_meant_is_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    """Before anything is read."""
+    status, _, err = ran(capsys, *arguments)
+    assert (status, says in err) == (2, True)
