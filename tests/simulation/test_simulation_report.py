@@ -18,7 +18,14 @@ from wrong_answers import EventIdAsIdentifier
 from wrong_relays import gate_removed
 
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.testing.simulation import INVARIANTS, Report, SimulationFailed, relay_handler, simulate
+from dynamodb_outbox.testing.simulation import (
+    INVARIANTS,
+    Report,
+    SimulationFailed,
+    generate,
+    relay_handler,
+    simulate,
+)
 from dynamodb_outbox.testing.simulation.facts import (
     Answered,
     Discarded,
@@ -33,7 +40,9 @@ from dynamodb_outbox.testing.simulation.facts import (
     Written,
 )
 from dynamodb_outbox.testing.simulation.history import Terms, history
+from dynamodb_outbox.testing.simulation.invariants import Violation
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
+from dynamodb_outbox.testing.simulation.report import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -369,6 +378,20 @@ def test_a_world_is_gone_before_the_next_one_begins() -> None:
     simulate(make_handler, seeds=range(6))
     assert len(others) >= 6
     assert set(others) == {0}
+
+
+def test_a_report_names_every_seed_that_failed() -> None:
+    """By invariant; of many the first."""
+    scenario = generate(0)
+
+    def failure(seed: int, invariant: str) -> Failure:
+        return Failure(seed, (Violation(invariant, "words", ()),), scenario, "text")
+
+    report = Report(failures=[failure(7, "loss"), failure(8, "order"), *(failure(n, "loss") for n in range(100, 130))])
+    loss, order = str(report).splitlines()[-2:]
+    assert loss.startswith("broken: loss, by 31 seeds: 7, 100, 101, ")
+    assert loss.endswith(", 118, ...")
+    assert order == "broken: order, by 1 seed: 8"
 
 
 def test_a_report_counts_in_good_english() -> None:

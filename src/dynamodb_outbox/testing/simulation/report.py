@@ -1,11 +1,12 @@
 """What came of many runs: how much happened in them, what was recovered from and how, and the failure, if any.
 
-The first failure is told in full: which invariant, the scenario shrunk to what matters, and its timeline.
+The first failure is told in full: which invariant, the scenario shrunk to what matters, and its timeline. Of the others
+their seeds are.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
@@ -13,15 +14,18 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.testing.simulation.recoveries import NOTHING_OPEN
 from dynamodb_outbox.testing.simulation.timeline import timeline
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
     from dynamodb_outbox.testing.simulation.scenario import Scenario
 
 __all__ = ["Failure", "Report", "SimulationFailed", "told"]
+
+_TOLD = 20
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,19 @@ class Report:
         said = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts.items()]
         said[1] += f" committed (median {half:.0f} a run)"
         first = ", ".join(said)
-        return "\n".join(
-            [first, *(f"{kind:<24}{faults[kind]:>8,}  {_ways(self.recoveries, kind)}" for kind in sorted(faults))]
-        )
+        struck = [f"{kind:<24}{faults[kind]:>8,}  {_ways(self.recoveries, kind)}" for kind in sorted(faults)]
+        return "\n".join([first, *struck, *self._broken()])
+
+    def _broken(self) -> list[str]:
+        """Return a line for each invariant that was broken first in a run, with the seeds."""
+        seeds: defaultdict[str, list[int]] = defaultdict(list)
+        for failure in self.failures:
+            seeds[failure.invariant].append(failure.seed)
+        return [f"broken: {name}, by {counted(len(some), 'seed')}: {_some(some)}" for name, some in seeds.items()]
+
+
+def _some(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds[:_TOLD])) + (", ..." if len(seeds) > _TOLD else "")
 
 
 def _seed(failure: Failure) -> int:
