@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "ARCHIVE_NAME_LENGTH",
     "ATTRIBUTE_NAME_BYTES",
     "BATCH_GET_KEYS",
     "BATCH_STATEMENTS",
@@ -125,6 +126,7 @@ S3_PUT_BYTES = 5 * 1024**3  # [S3G] of one PutObject
 
 # --- EventBridge ------------------------------------------------------------------------------------------------------
 
+ARCHIVE_NAME_LENGTH = 48  # [BC] CreateArchive
 EVENT_TYPE_LENGTH = 128  # [BC] PutEvents DetailType
 EVENT_SOURCE_LENGTH = 256  # [EBG] PutEvents Source; it may not start with "aws."
 EVENT_TIME_BYTES = 14  # [EBG] what Time counts in the size of an entry

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.limits import ARCHIVE_NAME_LENGTH
 from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
 from dynamodb_outbox.infra.alarms import alarms, dashboard
@@ -90,7 +91,7 @@ def _bus(deployment: Deployment) -> tuple[Resource, ...]:
         found.append(Bus(id="Bus", name=deployment.bus.sample.rpartition("/")[2]))
         bus = Attribute("Bus", "arn")
     if deployment.archived_days:
-        name = f"{deployment.prefix}-archive"[:48]  # [BC] CreateArchive takes 48 characters
+        name = f"{deployment.prefix}-archive"[:ARCHIVE_NAME_LENGTH]
         found.append(Archive(id="Archive", name=name, bus=bus, days=deployment.archived_days))
     return tuple(found)
 
