@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check bench cdk mutate clean
+.PHONY: help setup demo test coverage lint format types layers check bench cdk mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -25,15 +25,18 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## orders, events and faults, end to end, beside two dual writes (ARGS="--orders 200 --seed 7")
 	@$(BIN)/outbox demo $(ARGS)
 
-test: $(READY) ## the tests, with branch coverage of src (at least 95 %); ARGS="tests/relay -x" runs a part, without it
+test: $(READY) ## the tests; ARGS="tests/relay -x" runs a part
 ifeq ($(strip $(ARGS)),)
+	@$(BIN)/pytest --numprocesses 3 --dist worksteal
+else
+	@$(BIN)/pytest $(ARGS)
+endif
+
+coverage: $(READY) ## the tests, with branch coverage of src (at least 95 %)
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest --numprocesses 3 --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
-else
-	@$(BIN)/pytest $(ARGS)
-endif
 
 lint: $(READY) ## ruff: rules and format
 	@$(BIN)/ruff check .
