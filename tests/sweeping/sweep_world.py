@@ -235,3 +235,18 @@ def kinds(world: World) -> list[str]:
 THROTTLED = Failed("ThrottlingException", passing=True)
 DENIED = Failed("AccessDeniedException", passing=False)
 UNTOLD = Failed("ReadTimeoutError", passing=True, untold=True)
+
+ROUND = ["List", "ReadLease", "WriteLease", "List", "ReadKeys", "Publish", "WriteLease"]
+
+
+def first(kind: type[Command], answer: Fact, times: int = 1) -> Callable[[Command], Fact | None]:
+    """Return what answers the first commands of a kind in the world's place."""
+    left = [times]
+
+    def do(command: Command) -> Fact | None:
+        if isinstance(command, kind) and left[0]:
+            left[0] -= 1
+            return answer
+        return None
+
+    return do

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sweep_world import (
     MINUTE,
     NOW_MS,
+    ROUND,
     SHARD,
     World,
     kinds,
@@ -27,25 +26,6 @@ from dynamodb_outbox.core.sweeping.commands import (
     SweepReport,
 )
 from dynamodb_outbox.core.sweeping.phases import TRANSITIONS, Cause, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROUND = ["List", "ReadLease", "WriteLease", "List", "ReadKeys", "Publish", "WriteLease"]
-
-
-def first(kind: type[Command], answer: Fact, times: int = 1) -> Callable[[Command], Fact | None]:
-    """Return what answers the first commands of a kind in the world's place."""
-    left = [times]
-
-    def do(command: Command) -> Fact | None:
-        if isinstance(command, kind) and left[0]:
-            left[0] -= 1
-            return answer
-        return None
-
-    return do
-
 
 # --- what is asked for ---
 

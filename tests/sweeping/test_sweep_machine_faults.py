@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from sweep_world import (
     DENIED,
@@ -11,10 +9,12 @@ from sweep_world import (
     LEAST,
     MINUTE,
     NOW_MS,
+    ROUND,
     SHARD,
     THROTTLED,
     UNTOLD,
     World,
+    first,
     kinds,
     record,
     run,
@@ -40,25 +40,6 @@ from dynamodb_outbox.core.sweeping.commands import (
     WriteLease,
 )
 from dynamodb_outbox.core.sweeping.machine import NO_TIME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROUND = ["List", "ReadLease", "WriteLease", "List", "ReadKeys", "Publish", "WriteLease"]
-
-
-def first(kind: type[Command], answer: Fact, times: int = 1) -> Callable[[Command], Fact | None]:
-    """Return what answers the first commands of a kind in the world's place."""
-    left = [times]
-
-    def do(command: Command) -> Fact | None:
-        if isinstance(command, kind) and left[0]:
-            left[0] -= 1
-            return answer
-        return None
-
-    return do
-
 
 # --- leases ---
 

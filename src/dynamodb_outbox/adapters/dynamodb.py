@@ -34,7 +34,7 @@ from dynamodb_outbox.core.error_codes import NO_TABLE, SERVER_ERROR, UNFINISHED
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS
 from dynamodb_outbox.core.timing import UNBOUNDED_MS
 from dynamodb_outbox.errors import ClientRetriesWarning
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client
+from dynamodb_outbox.sdk.clients import OwnClient, TableClient
 from dynamodb_outbox.sdk.errors import NEVER_SENT, TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class DynamoStore:
     """
 
     def __init__(self, client: Any = None) -> None:
-        self._client = OwnClient("dynamodb", _OWN_CONFIG, client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(_OWN_CONFIG, client)
         if self._client.call_ms > TOKEN_LIFE_MS:
             _warn_of_retries(self._client)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED
 from dynamodb_outbox.core.record import leases
 from dynamodb_outbox.core.sweeping.commands import Failed, LeaseFound, LeaseWritten
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoLeases"]
 
-_CONDITION = "ConditionalCheckFailedException"
 _NO_LEASE = Failed("the item in the place of a lease (`SWEEP#` behind guard_prefix) is none", passing=False)
 _FAILS = (*TRANSPORT, ConfigurationError)
 
@@ -39,9 +39,7 @@ class DynamoLeases:
 
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0) -> None:
         self._layout = layout
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     @property
     def request_ms(self) -> int:
@@ -65,7 +63,7 @@ class DynamoLeases:
         try:
             self._client.get().put_item(**request)
         except ClientError as error:
-            if is_refused(error, _CONDITION):
+            if is_refused(error, CONDITION_FAILED):
                 return LeaseWritten(leases.lease_of(error.response.get("Item") or {}) == asked.lease)
             return _failed(error)
         except _FAILS as error:

@@ -16,7 +16,7 @@ from dynamodb_outbox.core.record import parked_keys
 from dynamodb_outbox.core.record.moves import Parked
 from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class DynamoParkedKeys:
     ) -> None:
         self._layout = layout
         self._states = states
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     @property
     def request_ms(self) -> int:

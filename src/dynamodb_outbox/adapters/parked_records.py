@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED
 from dynamodb_outbox.core.record import moves, pending, schema
 from dynamodb_outbox.core.record.decode import ordering_key
 from dynamodb_outbox.core.record.place import is_of, partition_of
@@ -18,7 +19,7 @@ from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import DISCARDED, PUBLISHED, state_of
 from dynamodb_outbox.core.sweeping.commands import Failed
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, is_refused, may_pass, said
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoParkedRecords"]
 
-_CONDITION = "ConditionalCheckFailedException"
 _FAILS = (*TRANSPORT, ConfigurationError)
 _NEWEST = 25
 """Records that are looked at for a later one: what was published of a key since is most often among the last."""
@@ -45,9 +45,7 @@ class DynamoParkedRecords:
 
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 2.0) -> None:
         self._layout = layout
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     @property
     def request_ms(self) -> int:
@@ -127,7 +125,7 @@ class DynamoParkedRecords:
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
-            if not is_refused(error, _CONDITION):
+            if not is_refused(error, CONDITION_FAILED):
                 return _failed(error)
             there = error.response.get("Item") or {}
             return bool(there) and is_same(there, item, self._layout) and state_of(there, self._layout) == DISCARDED

@@ -15,7 +15,7 @@ from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.sweeping.commands import Failed, KeyFound, Listed, Tally
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ class DynamoPendingIndex:
 
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 2.0) -> None:
         self._layout = layout
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     @property
     def region(self) -> str | None:

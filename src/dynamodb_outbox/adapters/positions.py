@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.consuming.order import Ahead, Behind, Unwritten, highest_of, raise_highest
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoPositions"]
 
-_REFUSED = "ConditionalCheckFailedException"
-
 
 class DynamoPositions:
     """Positions in `table`, whose keys are the layout's; `client` is a boto3 client of "dynamodb", made when needed."""
@@ -31,7 +30,7 @@ class DynamoPositions:
     def __init__(self, table: str, layout: Layout, client: Any = None, *, timeout_s: float = 1.0) -> None:
         self._table = table
         self._layout = layout
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     def advance(self, consumer: str, event: Event, expires_s: int) -> Position:
         """Make an event's sequence the highest of its subject if it is above, and say where it stands."""
@@ -40,7 +39,7 @@ class DynamoPositions:
                 **raise_highest(self._table, self._layout, consumer, event, expires_s)
             )
         except (*TRANSPORT, ConfigurationError) as error:
-            if isinstance(error, ClientError) and said(error).code == _REFUSED:
+            if isinstance(error, ClientError) and said(error).code == CONDITION_FAILED:
                 return Behind(highest_of(error.response.get("Item") or {}) or "")
             return Unwritten(str(said(error)))
         return Ahead(highest_of(answer.get("Attributes") or {}))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED, CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import TRANSPORT, Said, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ _PASSING = (
 _DENIED, _NO_TABLE = "AccessDenied", "ResourceNotFound"
 """Codes of one statement that concern the set-up. [BC]"""
 
-_CONDITION = "ConditionalCheckFailedException"
 _INVALID = "ValidationException"
 """Of a park: the record with its marks is no item that the table could hold. Trying again would stop the shard."""
 
@@ -77,9 +76,7 @@ class DynamoRecordStates:
     def __init__(self, layout: Layout, *, client: Any = None, timeout_s: float = 1.0, creates: bool = True) -> None:
         self._layout = layout
         self._creates = creates
-        self._client = OwnClient("dynamodb", table_config(timeout_s), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(timeout_s), client)
 
     @property
     def request_ms(self) -> int:
@@ -248,7 +245,7 @@ class DynamoRecordStates:
         try:
             self._client.get().put_item(**request)
         except ClientError as error:
-            if not is_refused(error, _CONDITION):
+            if not is_refused(error, CONDITION_FAILED):
                 raise
             return error.response.get("Item") or self._read(request["TableName"], request["Item"])
         return None
@@ -258,7 +255,7 @@ class DynamoRecordStates:
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
-            if not is_refused(error, _CONDITION):
+            if not is_refused(error, CONDITION_FAILED):
                 raise
             return False
         return True

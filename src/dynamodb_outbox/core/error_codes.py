@@ -7,7 +7,16 @@ retries/standard.py and _retry.json].
 
 from __future__ import annotations
 
-__all__ = ["CONFLICTS", "NO_TABLE", "SERVER_ERROR", "SERVER_TROUBLE", "THROTTLING", "UNFINISHED", "may_pass"]
+__all__ = [
+    "CONDITION_FAILED",
+    "CONFLICTS",
+    "NO_TABLE",
+    "SERVER_ERROR",
+    "SERVER_TROUBLE",
+    "THROTTLING",
+    "UNFINISHED",
+    "may_pass",
+]
 
 THROTTLING = frozenset(
     (
@@ -33,6 +42,9 @@ SERVER_TROUBLE = frozenset(
     )
 )  # fmt: skip
 """Faults of the service itself, should one come with a status that does not say so."""
+
+CONDITION_FAILED = "ConditionalCheckFailedException"
+"""A write's condition did not hold: nothing was written by this attempt."""
 
 NO_TABLE = "ResourceNotFoundException"
 """There is no such table, or it is not active yet; the answer names none."""

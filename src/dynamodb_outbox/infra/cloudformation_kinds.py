@@ -28,7 +28,7 @@ from dynamodb_outbox.infra.resources import (
     Topic,
 )
 
-__all__ = ["ATTRIBUTES", "PROPERTIES", "mapping_properties", "policy_document", "schedule_expression"]
+__all__ = ["ATTRIBUTES", "POLICY_VERSION", "PROPERTIES", "mapping_properties", "policy_document", "schedule_expression"]
 
 Say = Callable[[Value], Any]
 Made = dict[str, Any]
@@ -51,7 +51,7 @@ ATTRIBUTES: Mapping[tuple[type[Resource], str], str | None] = {
 """What CloudFormation calls an attribute of a kind; None where it is what Ref gives."""
 
 _KEPT = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
-_POLICY_VERSION = "2012-10-17"
+POLICY_VERSION = "2012-10-17"
 
 
 def policy_document(statements: tuple[Statement, ...], say: Say) -> Made:
@@ -65,7 +65,7 @@ def policy_document(statements: tuple[Statement, ...], say: Say) -> Made:
             "Resource": [say(resource) for resource in each.resources],
         }
         said.append(one if each.condition is None else one | {"Condition": each.condition})
-    return {"Version": _POLICY_VERSION, "Statement": said}
+    return {"Version": POLICY_VERSION, "Statement": said}
 
 
 def schedule_expression(minutes: int) -> str:
@@ -152,7 +152,7 @@ def _bucket(bucket: Bucket, say: Say) -> Made:
             "Rules": [{"Id": "expire", "Status": "Enabled", "ExpirationInDays": bucket.days}],
         },
     }
-    policy = {"Version": _POLICY_VERSION, "Statement": [plain]}
+    policy = {"Version": POLICY_VERSION, "Statement": [plain]}
     return {
         bucket.id: _resource("S3::Bucket", properties, **_KEPT),
         f"{bucket.id}Policy": _resource(
@@ -170,7 +170,7 @@ def _log_group(group: LogGroup, _say: Say) -> Made:
 def _role(role: Role, say: Say) -> Made:
     trusted = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
     properties = {
-        "AssumeRolePolicyDocument": {"Version": _POLICY_VERSION, "Statement": [trusted]},
+        "AssumeRolePolicyDocument": {"Version": POLICY_VERSION, "Statement": [trusted]},
         "Policies": [{"PolicyName": role.policy, "PolicyDocument": policy_document(role.statements, say)}],
     }
     return {role.id: _resource("IAM::Role", properties)}
@@ -240,7 +240,7 @@ def _topic(topic: Topic, say: Say) -> Made:
         "Resource": arn,
         "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
     }
-    policy = {"Topics": [arn], "PolicyDocument": {"Version": _POLICY_VERSION, "Statement": [allowed]}}
+    policy = {"Topics": [arn], "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [allowed]}}
     subscribed = [{"Protocol": "email", "Endpoint": topic.email}]
     return {
         topic.id: _resource("SNS::Topic", {"TopicName": topic.name, "Subscription": subscribed}),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dynamodb_outbox.infra.cloudformation_kinds import policy_document, schedule_expression
+from dynamodb_outbox.infra.cloudformation_kinds import POLICY_VERSION, policy_document, schedule_expression
 from dynamodb_outbox.infra.hcl import Block, Call, Expression
 from dynamodb_outbox.infra.references import Attribute, Value, joined
 from dynamodb_outbox.infra.resources import (
@@ -54,8 +54,6 @@ ADDRESSES: Mapping[tuple[type[Resource], str], str] = {
     (Alarm, "arn"): "aws_cloudwatch_metric_alarm.{}.arn",
 }
 """Where Terraform has an attribute of a kind; the braces stand for the resource's label."""
-
-_POLICY_VERSION = "2012-10-17"
 
 
 def label(id_: str) -> str:
@@ -133,7 +131,7 @@ def _bucket(bucket: Bucket, say: Say) -> Blocks:
         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
     }
     expire = _in("rule", _in("filter"), _in("expiration", days=bucket.days), id="expire", status="Enabled")
-    policy = Call("jsonencode", {"Version": _POLICY_VERSION, "Statement": [plain]})
+    policy = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [plain]})
     return [
         _made("s3_bucket", bucket.id, {}, _KEPT),
         _made("s3_bucket_public_access_block", bucket.id, {**name, **dict.fromkeys(closed, True)}),
@@ -154,7 +152,7 @@ def _log_group(group: LogGroup, _say: Say) -> Blocks:
 
 def _role(role: Role, say: Say) -> Blocks:
     trusted = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    trust = Call("jsonencode", {"Version": _POLICY_VERSION, "Statement": [trusted]})
+    trust = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [trusted]})
     policy = {
         "name": role.policy,
         "role": Expression(f"aws_iam_role.{label(role.id)}.id"),
@@ -250,7 +248,7 @@ def _topic(topic: Topic, say: Say) -> Blocks:
         "Resource": arn,
         "Condition": {"StringEquals": {"aws:SourceAccount": Expression("data.aws_caller_identity.current.account_id")}},
     }
-    policy = Call("jsonencode", {"Version": _POLICY_VERSION, "Statement": [allowed]})
+    policy = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [allowed]})
     return [
         _made("sns_topic", topic.id, {"name": topic.name}),
         _made("sns_topic_policy", topic.id, {"arn": arn, "policy": policy}),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.adapters.streams import json_item
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED
 from dynamodb_outbox.core.eventsource.records import is_sequence_number
 from dynamodb_outbox.core.eventsource.ttl import expired, ttl_delete
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS, TTL_OLDEST_S
@@ -35,7 +36,6 @@ __all__ = ["ExpiredItems", "TtlFileCorrupt", "TtlRefused", "ttl_attribute"]
 _log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_MS = 1_000  # ours: AWS takes minutes to days; locally somebody is waiting
-_CHANGED = "ConditionalCheckFailedException"
 
 
 class TtlRefused(OutboxError):
@@ -197,7 +197,7 @@ class ExpiredItems:
                 ExpressionAttributeValues={":read": item[self.attribute]},
             )
         except ClientError as error:
-            if said(error).code != _CHANGED:
+            if said(error).code != CONDITION_FAILED:
                 raise
             self._deletions = [one for one in self._deletions if one is not deletion]
             self._save()

@@ -26,7 +26,7 @@ from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.relay.invocation import Tools
 from dynamodb_outbox.relay.margins import Margins
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,9 +76,7 @@ class ParkedRecords:
         self.table = table_of("ParkedRecords", table)
         self.layout = layout_of("ParkedRecords", layout)
         self._source = self.table if source is None else source_of("ParkedRecords", source)
-        self._client = OwnClient("dynamodb", table_config(_TIMEOUT_S), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(_TIMEOUT_S), client)
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
         self._crew = crew

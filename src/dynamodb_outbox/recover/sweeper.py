@@ -38,7 +38,7 @@ from dynamodb_outbox.relay.setup import (
     source_of,
     table_of,
 )
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.sweeping.commands import SweepReport
@@ -112,9 +112,7 @@ class Sweeper:
             breaker_after=breaker_after,
         )
         self._source = self.table if source is None else source_of("Sweeper", source)
-        self._client = OwnClient("dynamodb", table_config(_TIMEOUT_S), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(_TIMEOUT_S), client)
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
         self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-sweep")

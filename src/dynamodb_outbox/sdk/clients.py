@@ -19,7 +19,7 @@ from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError
 
-__all__ = ["OwnClient", "refuse_resource_client", "table_config"]
+__all__ = ["OwnClient", "TableClient", "table_config"]
 
 _TABLE_ATTEMPTS = 2
 _USER_AGENT = f"dynamodb-outbox/{__version__} Boto3/{boto3.__version__}"  # boto3 adds botocore's
@@ -87,6 +87,18 @@ class OwnClient:
             raise ConfigurationError(f"no client of {self._service!r} can be made: {error}") from error
 
 
+class TableClient(OwnClient):
+    """The boto3 client of DynamoDB to use; what a table's values are written through takes them in wire form.
+
+    Raises ConfigurationError for the client of a boto3 resource too: its hooks would wrap the values once more.
+    """
+
+    def __init__(self, config: Config, given: Any = None) -> None:
+        super().__init__("dynamodb", config, given)
+        if given is not None:
+            _refuse_resource_client(given)
+
+
 def _user_agent() -> str:
     application = os.environ.get("AWS_SDK_UA_APP_ID")
     return f"{_USER_AGENT} app/{_NO_TOKEN.sub('-', application)}" if application else _USER_AGENT
@@ -103,11 +115,13 @@ def _check_service(client: Any, service: str) -> None:
         raise ConfigurationError(f"client= is a client of {named!r}, and one of {service!r} is needed: {needed}.")
 
 
-def refuse_resource_client(client: Any) -> None:
+def _refuse_resource_client(client: Any) -> None:
     """Raise ConfigurationError for the client of a boto3 resource: its hooks would wrap values in wire form once more.
 
-    Told by what the hooks do to such a value; nothing is sent.
+    Told by what the hooks do to such a value; nothing is sent. A stand-in without a model has no such hooks.
     """
+    if not hasattr(client.meta, "service_model"):
+        return
     probe = {"TableName": "probe", "Item": {"probe": {"S": "probe"}}}
     model = client.meta.service_model.operation_model("PutItem")
     with contextlib.suppress(BotoCoreError):  # a stub on the client, which knows nothing of this call
