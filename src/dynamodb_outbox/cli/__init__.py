@@ -20,7 +20,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox._version import __version__
-from dynamodb_outbox.cli import consume_arguments, demo_arguments, outbox_arguments, parked_arguments
+from dynamodb_outbox.cli import (
+    consume_arguments,
+    demo_arguments,
+    outbox_arguments,
+    parked_arguments,
+    redrive_arguments,
+)
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -90,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     outbox_arguments.add_sweep_to(commands)
     outbox_arguments.add_status_to(commands)
     parked_arguments.add_to(commands)
+    redrive_arguments.add_to(commands)
     consume_arguments.add_to(commands)
     return parser
 

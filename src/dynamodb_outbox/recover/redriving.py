@@ -187,7 +187,7 @@ class Redriving:
         """Ask once for each key, by its first record, whether a later one has been published."""
         for one in records:
             if one.record.key not in self._notes.overtaken:
-                self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one)
+                self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one.image)
 
     def _round(self, records: list[Held]) -> list[Held]:
         """Publish up to 100 records; return those that were not tried."""

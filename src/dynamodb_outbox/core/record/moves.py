@@ -54,6 +54,7 @@ __all__ = [
     "Parking",
     "Settled",
     "discard",
+    "keep_s",
     "park",
     "park_apart",
     "park_copy",
@@ -136,7 +137,7 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
         return {"Statement": f"DELETE FROM {_quoted(table)} {where}", "Parameters": values}  # noqa: S608 -- see `_where`
     changes = {state.attribute: move.state}
     if way.expires:
-        changes[layout.ttl] = {"N": str(now_ms // 1000 + _keep_s(image, layout))}
+        changes[layout.ttl] = {"N": str(now_ms // 1000 + keep_s(image, layout))}
     return {
         "Statement": f"UPDATE {_quoted(table)} {_sets(tuple(changes))} {where}",
         "Parameters": [*changes.values(), *values],
@@ -160,7 +161,7 @@ def _where(key: tuple[str, ...], demanded: tuple[tuple[str, bool], ...]) -> str:
     return f"WHERE {' AND '.join(terms)}"
 
 
-def _keep_s(image: WireItem, layout: Layout) -> int:
+def keep_s(image: WireItem, layout: Layout) -> int:
     """Return for how many seconds a record is kept: a writer that lost its answer counts on what it said itself."""
     if schema.SCHEMA not in image:
         return math.ceil(layout.published_for.total_seconds())
