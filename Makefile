@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check bench mutate clean
+.PHONY: help setup demo test lint format types layers check bench cdk mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,7 +28,7 @@ demo: $(READY) ## orders, events and faults, end to end, beside two dual writes 
 test: $(READY) ## the tests, with branch coverage of src (at least 95 %); ARGS="tests/relay -x" runs a part, without it
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest --numprocesses 2 --dist worksteal
+	@$(BIN)/coverage run -m pytest --numprocesses 3 --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 else
@@ -54,6 +54,10 @@ check: lint types layers test ## everything that a change must pass
 bench: $(READY) ## ratios against a named rival, in the same run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aws-lambda-powertools>=3.37'
 	@$(BIN)/python -m bench $(ARGS)
+
+cdk: $(READY) ## the CDK construct, synthesized for real (needs node; installs 430 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'aws-cdk-lib>=2.170'
+	@$(BIN)/pytest -q tests/infra/cdk_synth.py
 
 MUTANTS ?=
 

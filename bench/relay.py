@@ -1,4 +1,8 @@
-"""The relay against plain boto3 sending the same requests one after the other, with no regard to order or results."""
+"""The relay against plain boto3 sending the same requests one after the other, with no regard to order or results.
+
+The relay uses the clients that it makes itself, boto3 those that people make of it: what it saves by its settings is a
+part of the figure. What is left to it with the rival's own clients is a figure of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import itertools
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from bench.clients import answer, answered
+from bench.clients import NOWHERE, answer, answered, own_client, usual_client
 from bench.rounds import compare
 from dynamodb_outbox import Outbox, Relay
 from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from bench.rounds import Comparison
 
 __all__ = ["Context", "measure", "stream_record"]
@@ -28,50 +34,69 @@ class Context:
         return 60_000
 
 
-def measure(pairs: int) -> Comparison:
+def measure(pairs: int) -> Iterator[Comparison]:
     """Compare one batch of 1,000 records of as many keys; the relay also settles each of them."""
-    published: list[dict[str, Any]] = []
-    settlements: list[dict[str, Any]] = []
+    usual = _Services(usual_client)
+    own, same = _relayed(_Services(own_client)), _relayed(usual)
+    same()
+    entries = [{**entry, "Time": datetime.fromtimestamp(entry["Time"], timezone.utc)} for entry in usual.published]
+    updates = list(usual.settlements)
 
-    def accept(request: dict[str, Any]) -> dict[str, Any]:
-        published.extend(request["Entries"])
+    def plain() -> int:
+        usual.forget()
+        for start in range(0, _EVENTS, 10):
+            usual.events.put_events(Entries=entries[start : start + 10])
+        for request in updates:
+            usual.table.batch_execute_statement(**request)
+        return _EVENTS
+
+    rival = "plain boto3 sending the same requests"
+    yield compare("relay", rival, "event", ours=own, theirs=plain, pairs=pairs)
+    yield compare("relay with the rival's clients", rival, "event", ours=same, theirs=plain, pairs=pairs)
+
+
+class _Services:
+    """Clients of both services, answered inside the process, and what they were asked for."""
+
+    def __init__(self, client: Callable[[str, str], Any]) -> None:
+        self.published: list[dict[str, Any]] = []
+        self.settlements: list[dict[str, Any]] = []
+        self.events, self.table = client("events", NOWHERE), client("dynamodb", NOWHERE)
+        answer(self.events, "PutEvents", self._accept)
+        answer(self.events, "DescribeEventBus", lambda request: {"Name": request["Name"], "Arn": "arn"})
+        answer(self.table, "BatchExecuteStatement", self._settle)
+
+    def forget(self) -> None:
+        """Forget what was asked for."""
+        self.published.clear()
+        self.settlements.clear()
+
+    def _accept(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.published.extend(request["Entries"])
         return {"FailedEntryCount": 0, "Entries": [{"EventId": "1"} for _ in request["Entries"]]}
 
-    def settled(request: dict[str, Any]) -> dict[str, Any]:
-        settlements.append(request)
+    def _settle(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.settlements.append(request)
         return {"Responses": [{"TableName": "shop"} for _ in request["Statements"]]}
 
-    events = answered("events", "PutEvents", accept)
-    answer(events, "DescribeEventBus", lambda request: {"Name": request["Name"], "Arn": "arn"})
-    table = answered("dynamodb", "BatchExecuteStatement", settled)
-    relay = Relay(EventBridge("orders", client=events), client=table)
+
+def _relayed(services: _Services) -> Callable[[], int]:
+    """Return a round of the relay over these clients."""
+    relay = Relay(EventBridge("orders", client=services.events), client=services.table)
     writer = Outbox("shop", source="shop.orders", client=answered("dynamodb", "TransactWriteItems", lambda _: {}))
-    rounds = itertools.count()
     batch = {"Records": [stream_record(writer, number) for number in range(_EVENTS)]}
+    rounds = itertools.count()
 
     def ours() -> int:
-        published.clear()
-        settlements.clear()
+        services.forget()
         stream = f"{_STREAM}{next(rounds):03d}"  # another one each time: what it remembers, it would not send again
         for record in batch["Records"]:
             record["eventSourceARN"] = stream
-        said = relay.lambda_handler(batch, Context())
-        assert said == {"batchItemFailures": []}  # noqa: S101 - a benchmark of failures would be worth nothing
-        assert len(published) == _EVENTS  # noqa: S101
+        if relay.lambda_handler(batch, Context()) != {"batchItemFailures": []} or len(services.published) != _EVENTS:
+            raise RuntimeError("the relay did not publish everything")
         return _EVENTS
 
-    ours()
-    updates = list(settlements)
-    entries = [{**entry, "Time": datetime.fromtimestamp(entry["Time"], timezone.utc)} for entry in published]
-
-    def plain() -> int:
-        for start in range(0, _EVENTS, 10):
-            events.put_events(Entries=entries[start : start + 10])
-        for request in updates:
-            table.batch_execute_statement(**request)
-        return _EVENTS
-
-    return compare("relay", "plain boto3 sending the same requests", "event", ours=ours, theirs=plain, pairs=pairs)
+    return ours
 
 
 def stream_record(writer: Outbox, number: int, *, key: int | None = None) -> dict[str, Any]:

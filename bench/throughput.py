@@ -2,10 +2,11 @@
 
 The bus is another process on this machine. All publish the same records of 1,000 keys, in order of their keys or not:
 
-    ours        the relay, in order per key, 16 requests in flight
+    ours        the relay, in order per key, 16 requests in flight, over the client that it makes itself
     one by one  a handler that sends one PutEvents a record and reports the first that fails
     Powertools  the BatchProcessor of AWS Lambda Powertools with such a function
-    plain       boto3 with batches of 10 on 16 threads, of exactly the entries that the relay sends: the ceiling
+    plain       boto3 with batches of 10 on 16 threads, of exactly the entries that the relay sends: the ceiling; over a
+                client as people make it, and over one with the settings of the relay's
 
 The first and the last leave the table alone, as Layout(settle="none") does; what settling costs is said beside them.
 The figure is events a second of wall-clock time, and ours divided by the rival's, pair by pair.
@@ -22,18 +23,16 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
-
 from bench.bus import running_bus
-from bench.clients import answered
+from bench.clients import answered, own_client, usual_client
 from bench.relay import Context, stream_record
 from dynamodb_outbox import Layout, Outbox, Relay
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.sinks import EventBridge, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor
 
 __all__ = ["Throughput", "measure"]
 
@@ -60,15 +59,16 @@ class Throughput:
         )
 
 
-def measure(pairs: int) -> list[Throughput]:
+def measure(pairs: int) -> Iterator[Throughput]:
     """Compare over a bus that answers at once, and one that takes 8 ms."""
-    with running_bus() as url:
-        return [one for latency_ms in (0, 8) for one in _at(f"{url}/{latency_ms}", latency_ms, pairs)]
+    with running_bus() as url, ThreadPoolExecutor(_THREADS) as threads:
+        for latency_ms in (0, 8):
+            yield from _at(f"{url}/{latency_ms}", latency_ms, pairs, threads)
 
 
-def _at(endpoint: str, latency_ms: int, pairs: int) -> list[Throughput]:
-    bus = _client(endpoint)
-    sink = EventBridge("orders", client=bus)
+def _at(endpoint: str, latency_ms: int, pairs: int, threads: Executor) -> Iterator[Throughput]:
+    usual, own = usual_client("events", endpoint), own_client("events", endpoint)
+    sink = EventBridge("orders", client=own)
     # Each round is a new delivery to it: what it remembers it would not send again.
     relay = Relay(sink, client=_table(), max_in_flight=_THREADS, remember_accepted=0)
     left_alone, settled = _records(Layout(settle="none")), _records(Layout())
@@ -79,20 +79,21 @@ def _at(endpoint: str, latency_ms: int, pairs: int) -> list[Throughput]:
             raise RuntimeError("the relay did not publish everything")
         return len(records)
 
-    def plain() -> int:
+    def plain(client: Any) -> int:
         chunks = [entries[start : start + _BATCH] for start in range(0, len(entries), _BATCH)]
-        with ThreadPoolExecutor(_THREADS) as threads:
-            list(threads.map(lambda chunk: bus.put_events(Entries=chunk), chunks))
+        list(threads.map(lambda chunk: client.put_events(Entries=chunk), chunks))
         return len(entries)
 
     few = left_alone[:_SLOW]
     rivals: dict[str, Callable[[], int]] = {
-        "one PutEvents a record": lambda: _one_by_one(bus, few),
-        "Powertools BatchProcessor": lambda: _powertools(bus, few),
-        "plain boto3 on 16 threads sending the same entries": plain,
+        "one PutEvents a record": lambda: _one_by_one(usual, few),
+        "Powertools BatchProcessor": lambda: _powertools(usual, few),
+        "plain boto3 on 16 threads sending the same entries": lambda: plain(usual),
+        "plain boto3 with the settings of the relay's client": lambda: plain(own),
         "itself, settling each record": lambda: ours(settled),
     }
-    return [_compared(name, latency_ms, ours, theirs, pairs) for name, theirs in rivals.items()]
+    for name, theirs in rivals.items():
+        yield _compared(name, latency_ms, ours, theirs, pairs)
 
 
 def _compared(
@@ -157,18 +158,6 @@ def _entry(image: dict[str, Any]) -> dict[str, Any]:
 
 
 # --- what all of them get ---------------------------------------------------------------------------------------------
-
-
-def _client(endpoint: str) -> Any:
-    config = Config(retries={"total_max_attempts": 1}, max_pool_connections=_THREADS, connect_timeout=2, read_timeout=5)
-    return boto3.client(
-        "events",
-        region_name="us-east-1",
-        endpoint_url=endpoint,
-        aws_access_key_id="bench",
-        aws_secret_access_key="bench",  # noqa: S106 -- no service is behind it
-        config=config,
-    )
 
 
 def _table() -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.outbox import Outbox, Transaction
+    from dynamodb_outbox.promises import guarantees
     from dynamodb_outbox.relay.publisher import Relay
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Relay",
     "Transaction",
     "__version__",
+    "guarantees",
 ]
 
 _HOMES = {
@@ -47,6 +49,7 @@ _HOMES = {
     "Receipt": "core.commit.receipt",
     "Relay": "relay.publisher",
     "Transaction": "outbox",
+    "guarantees": "promises",
 }
 
 

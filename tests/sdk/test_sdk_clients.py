@@ -9,11 +9,13 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import CredentialRetrievalError
 
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.sdk.clients import OwnClient
+from dynamodb_outbox.sdk.clients import OwnClient, table_config
+from dynamodb_outbox.sinks.options import own_config
 
 ONCE = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 2})
 
@@ -65,6 +67,32 @@ def test_its_settings_are_known_before_it_is_made(monkeypatch: pytest.MonkeyPatc
     own = OwnClient("dynamodb", ONCE)
     assert (own.attempts, own.call_ms) == (2, 6000)
     assert OwnClient("dynamodb", ONCE, own.get()).call_ms == 6000
+
+
+@pytest.mark.parametrize(("application", "named"), [("", ""), ("my\napp é", " app/my-app--")])
+def test_its_requests_name_the_library_and_the_application(
+    application: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the header that logs of AWS have; what no header may hold is a dash there."""
+    monkeypatch.setenv("AWS_SDK_UA_APP_ID", application)
+    said: list[str] = []
+
+    def answered(request: Any, **_: Any) -> AWSResponse:
+        said.append(request.headers["User-Agent"].decode())
+        return AWSResponse(request.url, 200, {}, SimpleNamespace(stream=lambda *_, **__: iter([b"{}"])))
+
+    client = OwnClient("events", ONCE).get()
+    client.meta.events.register("before-send.events.DescribeEventBus", answered)
+    client.describe_event_bus(Name="orders")
+    (agent,) = said
+    assert re.fullmatch(r"dynamodb-outbox/[0-9]\S* Boto3/\S+( app/\S+)? Botocore/\S+", agent)
+    assert agent.partition(" Botocore/")[0].endswith(f"Boto3/{boto3.__version__}{named}")
+
+
+@pytest.mark.parametrize("config", [table_config(1.0), own_config("Sns", 2.5)])
+def test_what_the_relay_made_is_not_validated_again(config: Config) -> None:
+    """Its entries and its moves are of the right types as they are made; to look again takes a sixth of the time."""
+    assert config.parameter_validation is False
 
 
 def test_a_client_that_is_passed_in_is_used_as_it_is() -> None:

@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox._version import __version__
 from dynamodb_outbox.cli import (
     consume_arguments,
+    cost_arguments,
     demo_arguments,
+    guarantees_arguments,
+    infra_arguments,
     outbox_arguments,
+    package_arguments,
     parked_arguments,
     redrive_arguments,
 )
@@ -98,6 +102,10 @@ def _parser() -> argparse.ArgumentParser:
     parked_arguments.add_to(commands)
     redrive_arguments.add_to(commands)
     consume_arguments.add_to(commands)
+    infra_arguments.add_to(commands)
+    package_arguments.add_to(commands)
+    guarantees_arguments.add_to(commands)
+    cost_arguments.add_to(commands)
     return parser
 
 

@@ -25,6 +25,7 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(draws=False)
     add = parser.add_argument
     add("inbox", metavar="MODULE:INBOX", help="the consumer")
     add("--queue", required=True, metavar="URL", help="the queue, standard or FIFO")
@@ -42,6 +43,7 @@ def add_to(commands: Any) -> None:
         metavar="SECONDS",
         help="when the messages of a worker that was killed, and those that failed, come again (default: 60)",
     )
+    parser.set_defaults(draws=False, when_ended="ended at once; messages that were worked on come again")
 
 
 def _number(least: int, most: int) -> Any:

@@ -89,26 +89,24 @@ class Delivery:
         return self.late if self.held is None else self.held.sequence_number
 
     def _add_events(self, number: int, one: Selected, record: Record) -> None:
-        knows, settled = len(self._memory) > 0, bool(record.events)
+        key, knows, settled = record.key, len(self._memory) > 0, bool(record.events)
         for event in record.events:
             place = self._way_of(event)
             accepted = self._accepted(one, place, event.id) if knows and not isinstance(place, Fault) else None
             settled = settled and accepted is not None and self._memory.is_settled(accepted)
+            prepared = None
             if isinstance(place, Fault):
-                self._add(Entry(number, record.key, 0, place, NOWHERE), None, event.type, event.id)
+                entry = Entry(number, key, 0, place, NOWHERE)
             elif accepted is not None and accepted in self._memory:
-                self._add(Entry(number, record.key, 0, None, place, accepted=True), None, event.type, event.id)
+                entry = Entry(number, key, 0, None, place, accepted=True)
+            elif isinstance(found := self._prepare(place, event), Fault):
+                entry = Entry(number, key, 0, found, place)
             else:
-                self._add_prepared(number, record.key, place, event)
+                prepared = found
+                entry = Entry(number, key, found.size, None, place)
+            self._add(entry, prepared, event.type, event.id)
         if settled:
             self.idle.add(number)
-
-    def _add_prepared(self, number: int, key: str, place: int, event: Event) -> None:
-        prepared = self._prepare(place, event)
-        if isinstance(prepared, Fault):
-            self._add(Entry(number, key, 0, prepared, place), None, event.type, event.id)
-        else:
-            self._add(Entry(number, key, prepared.size, None, place), prepared, event.type, event.id)
 
     def _way_of(self, event: Event) -> int | Fault:
         try:

@@ -255,7 +255,10 @@ class _Reader:
         return DataRef(uri, sha256)
 
     def text(self, name: str) -> str:
-        value = self.image.get(name, schema.ABSENT).get("S")
+        try:
+            value = self.image[name]["S"]
+        except KeyError:
+            value = None
         if not value or not isinstance(value, str):
             raise self.invalid(f"attribute {self.layout.column(name)!r} is missing, empty, NULL or not of type S.")
         return value

@@ -1,0 +1,219 @@
+"""The alarms of a deployment, and its dashboard: what an operator is told, and what there is to look at.
+
+Each alarm is for one way in which events may be late, held, or lost. A metric that is missing is not an alarm, but for
+the sweeper's invocations: it runs by the clock, so none at all means that nobody sweeps.
+
+*Silence* is what no other alarm sees. A mapping that was disabled or deleted, or that reads the stream of a table that
+has another stream by now, has no iterator age and no errors: it has no metrics at all. Then the table is written to,
+and nothing of its stream is polled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.core.metrics import NAMESPACE, OLDEST_PENDING, PARKED, TABLE
+from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
+from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dynamodb_outbox.infra.deployment import Deployment
+
+__all__ = ["alarms", "dashboard"]
+
+_LAMBDA = "AWS/Lambda"
+_MINUTE_S = 60
+_FIVE_S = 5 * _MINUTE_S
+
+_RELAY = {"FunctionName": Attribute("Relay", "name")}
+_SWEEPER = {"FunctionName": Attribute("Sweeper", "name")}
+_TABLE = {"TableName": TABLE_NAME}
+_OURS = {TABLE: TABLE_NAME}
+_MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
+
+
+def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
+    """Return the alarms, which notify the topic with the ARN `notify`."""
+    found = _Alarms(deployment, notify)
+    return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
+
+
+class _Alarms:
+    """Makes the alarms of a deployment."""
+
+    def __init__(self, deployment: Deployment, notify: Value) -> None:
+        self._prefix = deployment.prefix
+        self._notify = notify
+        self._late_ms = deployment.lag_minutes * _MINUTE_S * 1000
+        self._sweep_s = max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
+        """A period in which there is a sweep."""
+
+    def of_relay(self) -> Iterator[Alarm]:
+        """Yield those on the relay's function and its mapping."""
+        yield self._alarm(
+            "IteratorAge",
+            "The relay is behind its stream. Records are gone from it after 24 hours.",
+            _metric("IteratorAge", _RELAY, "Maximum", _MINUTE_S),
+            threshold=self._late_ms,
+            periods=5,
+            datapoints=3,
+        )
+        yield self._alarm(
+            "Dropped",
+            "The mapping gave records up, and stored them nowhere. They are still pending in the table.",
+            _metric("DroppedEventCount", _MAPPING),
+        )
+        yield self._alarm(
+            "GivenUp",
+            "The mapping gave records up, and stored them at its on-failure destination.",
+            _metric("OnFailureDestinationDeliveredEventCount", _MAPPING),
+        )
+        yield self._alarm(
+            "GivenUpFailed",
+            "The mapping could not store at its on-failure destination what it gave up.",
+            _metric("DestinationDeliveryFailures", _RELAY),
+        )
+        yield self._alarm(
+            "RelayErrors",
+            "The relay failed as a whole: its set-up is wrong, or it ran out of time. Its log has the reason.",
+            _metric("Errors", _RELAY),
+        )
+        yield self._alarm(
+            "RelayThrottles",
+            "The relay was not started for want of concurrency. Raise what is reserved, or the account's.",
+            _metric("Throttles", _RELAY),
+            periods=3,
+            datapoints=3,
+        )
+
+    def of_records(self) -> Iterator[Alarm]:
+        """Yield those on what is in the table."""
+        yield self._alarm(
+            "Parked",
+            "Events are parked: their sink can never accept them as they are. Somebody has to decide.",
+            _metric(PARKED, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
+        )
+        yield self._alarm(
+            "OldestPending",
+            "A committed event has not been published for a long time.",
+            _metric(OLDEST_PENDING, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
+            threshold=self._late_ms + 2 * self._sweep_s * 1000,
+        )
+        yield self._alarm(
+            "Silence",
+            "The table is written to, and nothing of its stream is read: the mapping is disabled, or reads another.",
+            _metric("ConsumedWriteCapacityUnits", _TABLE, namespace="AWS/DynamoDB", id="writes"),
+            _metric("PolledEventCount", _MAPPING, id="polled"),
+            expression="IF(writes > 0 AND SUM([polled, writes * 0]) == 0, 1, 0)",
+            periods=3,
+            datapoints=3,
+        )
+
+    def of_sweeper(self) -> Iterator[Alarm]:
+        """Yield those on the sweeper's function."""
+        yield self._alarm(
+            "SweeperErrors",
+            "The sweeper failed. Its log has the reason.",
+            _metric("Errors", _SWEEPER),
+            periods=3,
+            datapoints=2,
+        )
+        yield self._alarm(
+            "SweeperStopped",
+            "The sweeper does not run: what the stream misses stays pending.",
+            _metric("Invocations", _SWEEPER, period_s=self._sweep_s),
+            comparison="LessThanThreshold",
+            threshold=1,
+            periods=3,
+            datapoints=3,
+            missing="breaching",
+        )
+
+    def _alarm(self, what: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", what).lower()
+        return Alarm(
+            id=f"{what}Alarm", name=f"{self._prefix}-{words}", says=says, metrics=metrics, notify=self._notify, **more
+        )
+
+
+def _metric(
+    name: str,
+    dimensions: Mapping[str, Value],
+    statistic: str = "Sum",
+    period_s: int = _FIVE_S,
+    *,
+    namespace: str = _LAMBDA,
+    id: str = "value",  # noqa: A002 -- the word of CloudWatch
+) -> Metric:
+    return Metric(id=id, namespace=namespace, name=name, dimensions=dimensions, statistic=statistic, period_s=period_s)
+
+
+_MAPPED = (
+    "PolledEventCount",
+    "FilteredOutEventCount",
+    "InvokedEventCount",
+    "FailedInvokeEventCount",
+    "DroppedEventCount",
+    "OnFailureDestinationDeliveredEventCount",
+)
+_WIDGETS: tuple[tuple[str, str, tuple[tuple[str, str, Mapping[str, Value]], ...]], ...] = (
+    ("How late the relay is (ms)", "Maximum", ((_LAMBDA, "IteratorAge", _RELAY),)),
+    ("Records of the stream", "Sum", tuple((_LAMBDA, name, _MAPPING) for name in _MAPPED)),
+    ("Relay", "Sum", tuple((_LAMBDA, name, _RELAY) for name in ("Invocations", "Errors", "Throttles"))),
+    ("Relay: duration (ms)", "Maximum", ((_LAMBDA, "Duration", _RELAY),)),
+    ("Relay: concurrency", "Maximum", ((_LAMBDA, "ConcurrentExecutions", _RELAY),)),
+    ("Sweeper", "Sum", tuple((_LAMBDA, name, _SWEEPER) for name in ("Invocations", "Errors"))),
+)
+_COLUMNS, _WIDTH, _HEIGHT = 3, 8, 6
+
+
+def dashboard(deployment: Deployment, watched: Sequence[Alarm]) -> Dashboard:
+    """Return the dashboard: the alarms, and the metrics behind them."""
+    own = (
+        ("Parked records", "Maximum", ((NAMESPACE, PARKED, _OURS),)),
+        ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, _OURS),)),
+        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),
+    )
+    widgets: list[dict[str, Any]] = [
+        {
+            "type": "alarm",
+            "width": _COLUMNS * _WIDTH,
+            "height": 3,
+            "properties": {"title": "Alarms", "alarms": [Attribute(each.id, "arn") for each in watched]},
+        }
+    ]
+    for title, statistic, metrics in (*_WIDGETS, *own):
+        lines = [
+            [namespace, name, *(part for pair in dimensions.items() for part in pair)]
+            for namespace, name, dimensions in metrics
+        ]
+        properties = {"title": title, "stat": statistic, "period": _FIVE_S, "region": REGION, "metrics": lines}
+        widgets.append({"type": "metric", "width": _WIDTH, "height": _HEIGHT, "properties": properties})
+    return Dashboard(
+        id="Dashboard",
+        name=deployment.prefix,
+        body=joined('{"widgets": [\n  ', *_between(list(map(_json, widgets)), ",\n  "), "\n]}"),
+    )
+
+
+def _json(value: Any) -> Value:
+    """Return JSON text with references in it."""
+    if isinstance(value, dict):
+        parts = [joined(f"{json.dumps(name)}: ", _json(inner)) for name, inner in value.items()]
+        return joined("{", *_between(parts), "}")
+    if isinstance(value, list):
+        return joined("[", *_between([_json(inner) for inner in value]), "]")
+    if isinstance(value, (str, int)):
+        return json.dumps(value)
+    return joined('"', value, '"')
+
+
+def _between(parts: Sequence[Value], comma: str = ", ") -> list[Value]:
+    found: list[Value] = []
+    for place, part in enumerate(parts):
+        found += [comma, part] if place else [part]
+    return found

@@ -1,0 +1,273 @@
+"""What an outbox costs a month: how many requests there are, what units they take, and what these are priced at.
+
+Three steps, each a function of the one before. `requests_of` counts what the code does, and is held to counted requests
+by a test. `lines_of` turns requests into units: write units by the KB, and twice in a transaction [DDG]; GB-seconds by
+the calls that an invocation waits for. Then each line has its price.
+
+Two others beside it are counted by the same rules: the relay as it is written by hand, event by event, which marks each
+record; and a Pipe from the stream to the bus, which marks nothing. Neither sweeps, parks, or watches.
+
+Reading a stream by Lambda is free. Not counted: logs, retries, data transfer, the consumer's side, point-in-time
+recovery (by the size of the table), and an archive (by what it holds).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from dynamodb_outbox.arguments import flag, shown, whole
+from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
+from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.infra.prices import PRICES, Price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = [
+    "BESIDE",
+    "Line",
+    "Load",
+    "Requests",
+    "by_hand",
+    "idle",
+    "lines_of",
+    "pipes",
+    "plain",
+    "requests_of",
+    "total",
+]
+
+Way = Literal["expire", "mark", "delete", "none"]
+Sink = Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
+Part = Literal["events", "sweeper", "watching"]
+"""The last two are due when nothing happens, too."""
+
+_CHUNK_BYTES = 64 * 1024
+_MONTH_MINUTES = 30 * 24 * 60
+_GB = 1024**3
+_OVERHEAD_MS = 10
+"""Of an invocation, besides the calls that it waits for."""
+_ENTRIES = {"bus": EVENTBRIDGE.entries, "topic": SNS.entries, "queue": SQS.entries}
+_ALARM_METRICS = 12  # of 11 alarms: one compares two
+_METRICS = 8  # two of our own, and six counts of the mapping
+_RANGES = {
+    "events": (0, 10**12),
+    "record_bytes": (1, 400_000),
+    "item_bytes": (1, 400_000),
+    "per_invocation": (1, 10_000),
+    "call_ms": (1, 10_000),
+    "memory_mb": (128, 10_240),
+    "index_shards": (1, 1000),
+    "sweep_minutes": (1, 60),
+    "kept_days": (1, 3650),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A month, and the set-up that it is for.
+
+    events          events, each committed in a transaction of its own, with one item that changes
+    record_bytes    bytes of a record; an event on its way is taken to be as large
+    item_bytes      bytes of the item
+    guarded         whether the transactions have an idempotency_key
+    settle          the layout's
+    sink            where events go
+    per_invocation  records that the relay gets at once
+    call_ms         how long a call of AWS takes
+    memory_mb       of the functions
+    index_shards, sweep_minutes    of the sweeper
+    kept_days       for how long records are kept that expire
+
+    Raises ConfigurationError for anything else.
+    """
+
+    events: int = 1_000_000
+    record_bytes: int = 1_000
+    item_bytes: int = 1_000
+    guarded: bool = False
+    settle: Way = "expire"
+    sink: Sink = "bus"
+    per_invocation: int = 10
+    call_ms: int = 20
+    memory_mb: int = 512
+    index_shards: int = 16
+    sweep_minutes: int = 1
+    kept_days: int = 7
+
+    def __post_init__(self) -> None:
+        for what, (least, most) in _RANGES.items():
+            whole(getattr(self, what), partial(_refused, what), least=least, most=most)
+        flag(self.guarded, partial(_refused, "guarded"))
+        if self.settle not in ("expire", "mark", "delete", "none"):
+            raise _refused("settle", f"is {shown(self.settle)}; 'expire', 'mark', 'delete' or 'none' is needed.")
+        if self.sink not in ("bus", "topic", "topic.fifo", "queue", "queue.fifo"):
+            raise _refused("sink", f"is {shown(self.sink)}; a bus, topic or queue is needed.")
+
+    @property
+    def entries(self) -> int:
+        """How many events a publish request takes."""
+        return _ENTRIES[self.sink.removesuffix(".fifo")]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What the code does for a month's events, in numbers of requests and of what is in them."""
+
+    transactions: int
+    actions: int
+    invocations: int
+    publishes: int
+    published: int
+    settles: int
+    settled: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a bill: `quantity` of what the price named is for, and which part of the bill it belongs to."""
+
+    what: str
+    price: str
+    quantity: float
+    part: Part = "events"
+
+    def usd(self, prices: Mapping[str, Price] = PRICES) -> float:
+        """Return what it comes to."""
+        price = prices[self.price]
+        return self.quantity * price.usd / price.per
+
+
+def requests_of(load: Load) -> Requests:
+    """Return what is requested by writer and relay, when all goes well."""
+    invocations = math.ceil(load.events / load.per_invocation)
+    settles = 0 if load.settle == "none" else math.ceil(load.per_invocation / BATCH_STATEMENTS)
+    return Requests(
+        transactions=load.events,
+        actions=load.events * (3 if load.guarded else 2),
+        invocations=invocations,
+        publishes=invocations * math.ceil(load.per_invocation / load.entries),
+        published=load.events,
+        settles=invocations * settles,
+        settled=0 if load.settle == "none" else load.events,
+    )
+
+
+def lines_of(load: Load) -> tuple[Line, ...]:
+    """Return the bill of a month, with what is due when nothing happens."""
+    made = requests_of(load)
+    waits = made.publishes + made.settles
+    settling = (
+        Line("record enters the index", "write", made.settled),
+        Line("record is settled", "write", made.settled * _kb(load.record_bytes)),
+        Line("record leaves the index", "write", made.settled),
+    )
+    return (
+        *_commit(load),
+        *(settling if made.settled else ()),
+        *_storage(load, kept={"delete": 0, "mark": 30}.get(load.settle, load.kept_days)),
+        *_lambda("relay", made.invocations, made.invocations * _OVERHEAD_MS + waits * load.call_ms, load),
+        _published(load, made.publishes),
+        *idle(load),
+    )
+
+
+def idle(load: Load) -> tuple[Line, ...]:
+    """Return what is due when nothing happens: the sweeper and what watches."""
+    sweeps = _MONTH_MINUTES // load.sweep_minutes
+    ms = sweeps * (_OVERHEAD_MS + load.index_shards * load.call_ms)
+    return (
+        Line("sweeper: queries of the index", "read", sweeps * load.index_shards / 2, "sweeper"),
+        *_lambda("sweeper", sweeps, ms, load),
+        Line("alarms", "alarm", _ALARM_METRICS, "watching"),
+        Line("metrics", "metric", _METRICS, "watching"),
+        Line("dashboard", "dashboard", 1, "watching"),
+    )
+
+
+def by_hand(load: Load) -> tuple[Line, ...]:
+    """Return the bill of a relay by hand: one publish and one UpdateItem an event, one after the other; no sweeper."""
+    invocations = math.ceil(load.events / load.per_invocation)
+    ms = invocations * _OVERHEAD_MS + 2 * load.events * load.call_ms
+    return (
+        *_commit(load),
+        Line("record is marked", "write", load.events * _kb(load.record_bytes)),
+        *_storage(load, kept=load.kept_days),
+        *_lambda("relay", invocations, ms, load),
+        _published(load, load.events, alone=True),
+    )
+
+
+def pipes(load: Load) -> tuple[Line, ...]:
+    """Return the bill of a Pipe from the stream to the sink: records expire, and nobody marks them; no sweeper."""
+    requests = math.ceil(load.events / load.entries)
+    return (
+        *_commit(load),
+        *_storage(load, kept=load.kept_days),
+        Line("pipe", "pipe", requests * _chunks(load.entries * load.record_bytes)),
+        _published(load, requests),
+    )
+
+
+def plain(load: Load) -> tuple[Line, ...]:
+    """Return the bill of the items alone, written without a transaction: no events at all."""
+    return (Line("item", "write", load.events * _kb(load.item_bytes)),)
+
+
+BESIDE: Mapping[str, Callable[[Load], tuple[Line, ...]]] = {
+    "a relay by hand": by_hand,
+    "an EventBridge Pipe": pipes,
+    "plain writes, and no events": plain,
+}
+"""What else there is to pay for, by name."""
+
+
+def total(lines: tuple[Line, ...], prices: Mapping[str, Price] = PRICES) -> float:
+    """Return the sum of a bill."""
+    return sum(line.usd(prices) for line in lines)
+
+
+def _commit(load: Load) -> tuple[Line, ...]:
+    lines = [
+        Line("item, in the transaction", "write", 2 * load.events * _kb(load.item_bytes)),
+        Line("record, in the transaction", "write", 2 * load.events * _kb(load.record_bytes)),
+    ]
+    return (*lines, Line("guard, in the transaction", "write", 2 * load.events)) if load.guarded else tuple(lines)
+
+
+def _storage(load: Load, *, kept: int) -> tuple[Line, ...]:
+    months = kept / 30
+    line = Line(f"records kept for {kept} days", "storage", load.events * load.record_bytes / _GB * months)
+    return (line,) if kept else ()
+
+
+def _lambda(what: str, invocations: int, ms: float, load: Load) -> tuple[Line, ...]:
+    part: Part = "sweeper" if what == "sweeper" else "events"
+    return (
+        Line(f"{what}: invocations", "invocation", invocations, part),
+        Line(f"{what}: time", "gb_second", ms / 1000 * load.memory_mb / 1024, part),
+    )
+
+
+def _published(load: Load, requests: int, *, alone: bool = False) -> Line:
+    """Return what the sink charges: a bus by the event, topics and queues by the request."""
+    if load.sink == "bus":
+        return Line("events", "bus", load.events * _chunks(load.record_bytes))
+    entries = 1 if alone else min(load.entries, load.per_invocation)
+    return Line("publish requests", load.sink, requests * _chunks(entries * load.record_bytes))
+
+
+def _kb(size: int) -> int:
+    """Return the units of a write: it takes one for each KB that it begins."""
+    return math.ceil(size / 1024)
+
+
+def _chunks(size: int) -> int:
+    return math.ceil(size / _CHUNK_BYTES)
+
+
+def _refused(what: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"Load: {what} {reason}")

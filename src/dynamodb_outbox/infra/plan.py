@@ -1,0 +1,157 @@
+"""From what a user says of a deployment to everything that there will be: one tuple of resources.
+
+The renderings have no other source. What is made, and how it is set, is decided here, once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.record.place import stream_filter
+from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.infra.alarms import alarms, dashboard
+from dynamodb_outbox.infra.policy import relay_statements, sweeper_statements
+from dynamodb_outbox.infra.references import Attribute, Value
+from dynamodb_outbox.infra.resources import (
+    Archive,
+    Bucket,
+    Bus,
+    ExistingTable,
+    Function,
+    Index,
+    LogGroup,
+    Resource,
+    Role,
+    Schedule,
+    StreamMapping,
+    Table,
+    Topic,
+)
+from dynamodb_outbox.sinks.arns import arn_of
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.infra.deployment import Deployment
+
+__all__ = ["RECORD_AGE_S", "resources_of"]
+
+RECORD_AGE_S = 12 * 3600
+"""A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
+
+_UNORDERED_RETRIES = 100
+_BUCKET_DAYS = 90
+_SWEEPER_TIMEOUT_S = 120
+
+
+def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
+    """Return all that a deployment is made of; each resource after those that it refers to."""
+    notify: Value = deployment.notify if arn_of(deployment.notify) else Attribute("AlarmTopic", "arn")
+    on_failure: Value = deployment.on_failure or Attribute("GivenUp", "arn")
+    watched = alarms(deployment, notify)
+    return (
+        _table(deployment),
+        *_bus(deployment),
+        *([] if deployment.on_failure else [Bucket(id="GivenUp", days=_BUCKET_DAYS, kms_key=deployment.kms_key)]),
+        *_relay(deployment, on_failure),
+        *_sweeper(deployment),
+        *([Topic(id="AlarmTopic", name=f"{deployment.prefix}-alarms", email=deployment.notify)]
+          if notify != deployment.notify else []),
+        *watched,
+        dashboard(deployment, watched),
+    )  # fmt: skip
+
+
+def _table(deployment: Deployment) -> Table | ExistingTable:
+    if deployment.existing_table:
+        return ExistingTable(id="Table", name=deployment.table)
+    layout = deployment.layout
+    at = layout.column(AT)
+    return Table(
+        id="Table",
+        name=deployment.table,
+        types={**layout.keys.types, PENDING_INDEX: "S", at: "N"},
+        partition=layout.pk,
+        sort=layout.sk,
+        index=Index(
+            name=layout.index, partition=PENDING_INDEX, sort=at, projected=(layout.column(ID), layout.column(KEY))
+        ),
+        stream_view="NEW_IMAGE",
+        ttl=layout.ttl,
+        kms_key=deployment.kms_key,
+    )
+
+
+def _bus(deployment: Deployment) -> tuple[Resource, ...]:
+    found: list[Resource] = []
+    if deployment.bus is None:
+        return ()
+    bus: Value = deployment.bus.arn
+    if deployment.new_bus:
+        found.append(Bus(id="Bus", name=deployment.bus.sample.rpartition("/")[2]))
+        bus = Attribute("Bus", "arn")
+    if deployment.archived_days:
+        name = f"{deployment.prefix}-archive"[:48]  # [BC] CreateArchive takes 48 characters
+        found.append(Archive(id="Archive", name=name, bus=bus, days=deployment.archived_days))
+    return tuple(found)
+
+
+def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
+    name = f"{deployment.prefix}-relay"
+    log = LogGroup(id="RelayLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    return (
+        log,
+        Role(id="RelayRole", policy="relay", statements=relay_statements(deployment, log.name, on_failure)),
+        Function(
+            id="Relay",
+            name=name,
+            describes="Relays the events of an outbox from its table's stream",
+            handler="dynamodb_outbox.aws_lambda.relay_handler",
+            role="RelayRole",
+            log=log.id,
+            runtime=deployment.runtime,
+            architecture=deployment.architecture,
+            memory_mb=deployment.memory_mb,
+            timeout_s=deployment.timeout_s,
+            reserved=deployment.reserved,
+            environment=deployment.variables(),
+        ),
+        StreamMapping(
+            id="RelayStream",
+            name="Stream",
+            function="Relay",
+            stream=Attribute("Table", "stream_arn"),
+            filters=(json.dumps(stream_filter(deployment.layout)),),
+            batch_size=deployment.batch_size,
+            parallelization=deployment.parallelization,
+            retries=-1 if deployment.ordered else _UNORDERED_RETRIES,
+            record_age_s=RECORD_AGE_S,
+            on_failure=on_failure,
+            on_failure_kind=deployment.on_failure_kind,
+        ),
+    )
+
+
+def _sweeper(deployment: Deployment) -> tuple[Resource, ...]:
+    name = f"{deployment.prefix}-sweeper"
+    log = LogGroup(id="SweeperLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    return (
+        log,
+        Role(id="SweeperRole", policy="sweeper", statements=sweeper_statements(deployment, log.name)),
+        Function(
+            id="Sweeper",
+            name=name,
+            describes="Publishes the events of an outbox that the stream missed",
+            handler="dynamodb_outbox.aws_lambda.sweep_handler",
+            role="SweeperRole",
+            log=log.id,
+            runtime=deployment.runtime,
+            architecture=deployment.architecture,
+            memory_mb=deployment.memory_mb,
+            timeout_s=_SWEEPER_TIMEOUT_S,
+            reserved=None if deployment.reserved is None else 1,
+            environment=deployment.variables(),
+            retries=0,
+            event_age_s=deployment.sweep_minutes * 60,
+        ),
+        Schedule(id="SweeperSchedule", name="Schedule", function="Sweeper", minutes=deployment.sweep_minutes),
+    )
