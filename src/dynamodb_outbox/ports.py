@@ -356,6 +356,10 @@ class ParkedStore(Protocol):
         """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
         ...
 
+    def unlist(self, table: str, record: WireItem) -> bool | Failed:
+        """Take a record out of the index that is parked apart; every failure of the call is an answer."""
+        ...
+
 
 class Leases(Protocol):
     """Who may sweep a partition of the index."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
+from dynamodb_outbox.cli.told import plain
 from dynamodb_outbox.environment.settings import settings_of
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.errors import ConfigurationError
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             )
     except ConfigurationError as error:
         raise Unusable(str(error)) from None
-    lines = [json.dumps(report.to_json())] if options.json else _told(report)
+    lines = [json.dumps(report.to_json())] if options.json else list(map(plain, _told(report)))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
     return 0 if report.is_complete else _UNDONE

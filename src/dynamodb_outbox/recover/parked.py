@@ -17,6 +17,7 @@ from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import flag, text
+from dynamodb_outbox.core.record.schema import PENDING_INDEX
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.recover.parked_reading import Choice, Reading
 from dynamodb_outbox.recover.parked_states import ParkedStates, PassedKeys
@@ -185,6 +186,8 @@ class ParkedRecords:
 
     def _discarded(self, one: Held, reason: str) -> Treated:
         now_ms = self._clock.now_ms()
+        if one.stands_apart and PENDING_INDEX in one.image:  # else each sweep would find it, and try it once more
+            self._reading.tried(lambda: self._store.unlist(self.table, one.image))
         done = self._reading.tried(lambda: self._store.discard(self.table, one.item, reason, now_ms))
         return Treated(one.record, "discarded") if done else Treated(one.record, "gone", "it is parked no more")
 

@@ -55,6 +55,7 @@ __all__ = [
     "Settled",
     "discard",
     "keep_s",
+    "out_of_index",
     "park",
     "park_apart",
     "park_copy",
@@ -299,6 +300,16 @@ def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
         "ExpressionAttributeNames": names | {"#ttl": layout.ttl},
     }
     return request | ({"ExpressionAttributeValues": values} if values else {})  # an empty one is refused
+
+
+def out_of_index(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that take a record out of the index, if its state is still what was found.
+
+    It takes no room, as a record that is parked apart may have none.
+    """
+    request = without_ttl(table, found, layout)
+    names = {**request["ExpressionAttributeNames"], "#ttl": schema.PENDING_INDEX}
+    return {**request, "ExpressionAttributeNames": names}
 
 
 def restore(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:
