@@ -24,10 +24,12 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import flag, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
+from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
 from dynamodb_outbox.recover.failed_reading import Fetching
 from dynamodb_outbox.recover.failed_work import ROUND_MS, Work
 from dynamodb_outbox.recover.parked_reading import Reading
 from dynamodb_outbox.recover.publishing import Publishing, Ways
+from dynamodb_outbox.recover.reports import Kept
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.invocation import Tools
 from dynamodb_outbox.relay.margins import Margins
@@ -157,15 +159,9 @@ class FailedBatches:
         _check("from_s3", publish_gone=publish_gone, dry_run=dry_run)
         objects = FailureObjects(text(uri, refusal("FailedBatches.from_s3", "uri")), self._s3_client)
         work = self._work(publish_gone=publish_gone, dry_run=dry_run)
-        batches = []
-        for name in objects.names():
-            batch = work.read(objects.text(name), objects.uri_of(name))
-            if batch is not None:
-                # The records are read again in their turn: of thousands of objects each may have 6 MB.
-                batches.append((name, replace(batch, records=None if batch.records is None else ())))
-        for name, batch in sorted(batches, key=lambda each: int(each[1].start)):
-            whole = batch if batch.records is None else failed_batch(objects.text(name), batch.where)
-            work.redrive(whole)
+        starts = [(start, name) for name in objects.names() if (start := _start(objects, name, work)) is not None]
+        for _, name in sorted(starts):
+            _redrive(objects, name, work)
         return self._ended(work)
 
     def _work_on(
@@ -232,6 +228,26 @@ class FailedBatches:
             clock=self._clock,
             entropy=self._entropy,
         )
+
+
+def _start(objects: FailureObjects, name: str, work: Work) -> int | None:
+    """Return the first sequence number of the batch that an object tells of; None where it tells of none."""
+    try:
+        batch = work.read(objects.text(name), objects.uri_of(name))
+    except BucketUnavailable as error:
+        work.keep(Kept(error.uri, error.reason))
+        return None
+    return None if batch is None else int(batch.start)
+
+
+def _redrive(objects: FailureObjects, name: str, work: Work) -> None:
+    """Redrive what an object tells of; it is read again, as of thousands each may have 6 MB."""
+    try:
+        batch = failed_batch(objects.text(name), objects.uri_of(name))
+    except (BucketUnavailable, InvalidMessage) as error:
+        work.keep(Kept(objects.uri_of(name), error.reason))
+    else:
+        work.redrive(batch)
 
 
 def _load(queue: MessageQueue) -> list[Mapping[str, Any]]:

@@ -1,7 +1,7 @@
 """What is done with each batch that was given up: its records are fetched, judged, and published where they wait.
 
-Records of a key are published in the order of the stream; one that is left keeps those behind it in its batch where
-they are. A batch is accounted for when none is left, and none is lost.
+Records of a key are published in the order of the stream; one that is left keeps those of its key that follow where
+they are, in this batch and in later ones. A batch is accounted for when none is left, and none is lost.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Work:
         self._fetching = fetching
         self._publishing = publishing
         self._tools = tools
+        self._stuck: set[str] = set()
         self._kept_ms = kept_ms
         self._publish_gone = publish_gone
 
@@ -79,35 +80,36 @@ class Work:
         try:
             batch = failed_batch(document, where)
         except InvalidMessage as error:
-            self._keep(Kept(where, error.reason))
+            self.keep(Kept(where, error.reason))
             return None
         if (table := streamed_table(batch.stream_arn)) != self._reading.table:
-            self._keep(Kept(where, f"it is of the table {table!r}, and not of {self._reading.table!r}"))
+            self.keep(Kept(where, f"it is of the table {table!r}, and not of {self._reading.table!r}"))
             return None
         return batch
 
     def redrive(self, batch: FailedBatch) -> Kept | None:
         """Publish what waits of a batch; return why not all of it is accounted for, None when it is."""
         if self.report.stopped is not None:
-            return self._keep(Kept(batch.where, self.report.stopped))
+            return self.keep(Kept(batch.where, self.report.stopped))
         try:
             fetched = self._fetching.fetch(batch)
             selection = select(fetched.records, self._reading.layout)
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
-            return self._keep(Kept(batch.where, str(error)))
+            return self.keep(Kept(batch.where, str(error)))
         clock = self._tools.clock
         found = judged(selection, self._tools.states, self._reading.table, clock, clock.monotonic_ms() + ROUND_MS)
         self.count(records=len(found.records))
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
         if why is not None:
-            return self._keep(Kept(batch.where, why))
+            return self.keep(Kept(batch.where, why))
         if fetched.lost is not None:
-            return self._keep(Kept(batch.where, f"{fetched.lost} ({_told(batch)})", lost=True))
+            return self.keep(Kept(batch.where, f"{fetched.lost} ({_told(batch)})", lost=True))
         self.count(done=1)
         return None
 
-    def _keep(self, kept: Kept) -> Kept:
+    def keep(self, kept: Kept) -> Kept:
+        """Note a document that is not done."""
         self.report = replace(self.report, kept=(*self.report.kept, kept))
         return kept
 
@@ -128,13 +130,12 @@ class Work:
         if self.report.dry_run:
             self.count(published=len(records))
             return None
-        layout = self._reading.layout
+        layout, are_left = self._reading.layout, False
         overtaken: dict[str, bool] = {}
-        stuck: set[str] = set()
         waiting = deque(records)
         while waiting and self.report.stopped is None:
-            taken = [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
-            taken = [one for one in taken if ordering_key(one.image, layout) not in stuck]
+            next_ones = [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
+            taken = [one for one in next_ones if ordering_key(one.image, layout) not in self._stuck]
             keys = [ordering_key(one.image, layout) for one in taken]
             for one, key in zip(taken, keys, strict=True):
                 if key not in overtaken:
@@ -143,12 +144,13 @@ class Work:
             later = sum(overtaken[keys[number]] for number in published.done)
             self.count(published=len(published.done), parked=published.parked, overtaken=later)
             left = set(range(len(taken))) - published.done - published.untried
-            stuck |= {keys[number] for number in left}
+            self._stuck |= {keys[number] for number in left}
+            are_left = are_left or bool(left) or len(taken) < len(next_ones)
             self.report = replace(self.report, stopped=published.stop)
             waiting.extendleft(taken[number] for number in sorted(published.untried, reverse=True))
-        if self.report.stopped is not None and (waiting or stuck):
+        if self.report.stopped is not None and (waiting or are_left):
             return self.report.stopped
-        return "not all of it was accepted; the log has the reason" if stuck else None
+        return "not all of it was accepted; the log has the reason" if are_left else None
 
     def _deadlines(self) -> Deadlines:
         until_ms = self._tools.clock.monotonic_ms() + ROUND_MS
