@@ -89,7 +89,6 @@ def work(script: Callable[[int], Published], *, error: Exception | None = None, 
         cast("Any", Fetching(error)),
         cast("Any", bus),
         cast("Any", tools),
-        kept_ms=(1, 1),
         publish_gone=False,
         dry_run=False,
     )

@@ -26,13 +26,12 @@ from dynamodb_outbox.arguments import flag, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
 from dynamodb_outbox.recover.failed_reading import Fetching
-from dynamodb_outbox.recover.failed_work import ROUND_MS, Work
+from dynamodb_outbox.recover.failed_work import Work
 from dynamodb_outbox.recover.parked_reading import Reading
 from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.reports import Kept
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.invocation import Tools
-from dynamodb_outbox.relay.margins import Margins
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
 
@@ -203,7 +202,6 @@ class FailedBatches:
             Fetching(self._reading, self._streams.get, self._clock),
             Publishing(self._ways, tools, self.table, self.layout, self._source),
             tools,
-            kept_ms=Margins(self._ways.sinks).kept_ms(ROUND_MS, self._client.call_ms),
             publish_gone=publish_gone,
             dry_run=dry_run,
         )

@@ -36,18 +36,17 @@ if TYPE_CHECKING:
     from dynamodb_outbox.recover.publishing import Publishing
     from dynamodb_outbox.relay.invocation import Tools
 
-__all__ = ["ROUND_MS", "Work"]
+__all__ = ["Work"]
 
 _ROUND = 100
-ROUND_MS = 60_000
-"""The time for one round of publishing: what is not accepted by then is left."""
+_ROUND_MS = 60_000
+"""The time for one round of publishing: what is not accepted by then is left. Settling has as long again."""
 
 
 class Work:
     """One redrive, batch by batch; `report` is what it has come to.
 
-    `kept_ms`: how long before the end of a round publishing, and settling, end. With `publish_gone` records are
-    published that are gone, too.
+    With `publish_gone` records are published that are gone, too.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class Work:
         publishing: Publishing,
         tools: Tools,
         *,
-        kept_ms: tuple[int, int],
         publish_gone: bool,
         dry_run: bool,
     ) -> None:
@@ -67,7 +65,6 @@ class Work:
         self._publishing = publishing
         self._tools = tools
         self._stuck: set[str] = set()
-        self._kept_ms = kept_ms
         self._publish_gone = publish_gone
 
     def count(self, **more: int) -> None:
@@ -97,7 +94,7 @@ class Work:
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
         clock = self._tools.clock
-        found = judged(selection, self._tools.states, self._reading.table, clock, clock.monotonic_ms() + ROUND_MS)
+        found = judged(selection, self._tools.states, self._reading.table, clock, clock.monotonic_ms() + _ROUND_MS)
         self.count(records=len(found.records))
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
@@ -153,8 +150,8 @@ class Work:
         return "not all of it was accepted; the log has the reason" if are_left else None
 
     def _deadlines(self) -> Deadlines:
-        until_ms = self._tools.clock.monotonic_ms() + ROUND_MS
-        return Deadlines(until_ms - self._kept_ms[0], until_ms - self._kept_ms[1])
+        until_ms = self._tools.clock.monotonic_ms() + _ROUND_MS
+        return Deadlines(until_ms, until_ms + _ROUND_MS)
 
 
 def _told(batch: FailedBatch) -> str:

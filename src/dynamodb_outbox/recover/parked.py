@@ -25,7 +25,6 @@ from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.redriving import Keys, Redriving, Sending, missing_of, windows
 from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.relay.invocation import Tools
-from dynamodb_outbox.relay.margins import Margins
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
 
@@ -41,7 +40,6 @@ __all__ = ["ParkedRecords"]
 
 _TIMEOUT_S = 5.0
 """Of one attempt of our own client, of two."""
-_ROUND_MS = 60_000
 _MARK_BYTES = 8
 
 
@@ -145,7 +143,6 @@ class ParkedRecords:
             states,
             passed,
             client.meta.region_name,
-            Margins(ways.sinks).kept_ms(_ROUND_MS, self._client.call_ms),
             self._clock,
         )
         return Redriving(choice, self._reading, self._keys(), sending).run(dry_run=dry_run)
