@@ -13,6 +13,9 @@ from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import KeysFound
+from dynamodb_outbox.core.relay.machine import Machine
+from dynamodb_outbox.relay.delivery import Delivery
+from dynamodb_outbox.relay.invocation import Invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +51,27 @@ def test_a_task_that_was_refused_and_done_gives_one_fact() -> None:
     made = relay(bus, crew=Closed(does_it=True))
     assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context())) == []
     assert [event.id.rpartition("#")[2] for event in bus.accepted] == ["1", "2"]
+
+
+class AtOnce(ThreadCrew):
+    """Does each task in the thread that starts it."""
+
+    def start(self, task: Callable[[], object]) -> None:
+        """Do it."""
+        task()
+
+
+def test_an_invocation_is_freed_when_it_is_over() -> None:
+    """It holds no circle, which would stay until Python looks for garbage: that takes time, and a batch is large."""
+    made = relay(Bus(lambda event: CONTENT if event.id.endswith("2") else None), crew=AtOnce(1, "at once"))
+    gc.collect()
+    gc.disable()
+    try:
+        made.lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
+        left = [one for one in gc.get_objects() if isinstance(one, (Invocation, Machine, Delivery))]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 class Scarce(ThreadCrew):

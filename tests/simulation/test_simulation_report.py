@@ -7,6 +7,7 @@ import pickle
 import re
 import runpy
 import sys
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -351,6 +352,23 @@ def test_the_collector_of_garbage_looks_less_often_meanwhile_only() -> None:
         simulate(make_handler, seeds=[1])  # type: ignore[arg-type]  # it never returns
     assert gc.get_threshold() == thresholds[0]
     assert {during[0] > thresholds[0][0] for during in thresholds[1:]} == {True}
+
+
+def test_a_world_is_gone_before_the_next_one_begins() -> None:
+    """However many runs there are, no more than one of them is in memory."""
+    clocks: list[weakref.ref[Any]] = []
+    others: list[int] = []
+
+    def make_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
+        mine: Any = world.clock
+        alive = [clock for one in clocks if (clock := one()) is not None]
+        others.append(sum(clock._kernel is not mine._kernel for clock in alive))
+        clocks.append(weakref.ref(mine))
+        return relay_handler(world)
+
+    simulate(make_handler, seeds=range(6))
+    assert len(others) >= 6
+    assert set(others) == {0}
 
 
 def test_a_report_counts_in_good_english() -> None:

@@ -9,7 +9,6 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
-from sweep_shell import Shop
 from sweep_world import NOW_MS, uuid
 
 from dynamodb_outbox.adapters.leases import DynamoLeases
@@ -30,6 +29,7 @@ from dynamodb_outbox.core.sweeping.commands import (
 )
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
 from dynamodb_outbox.layout import Layout
+from sweep_shell import Shop
 
 if TYPE_CHECKING:
     from conftest import Account

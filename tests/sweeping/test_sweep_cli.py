@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sweep_shell import CONTENT, Bus, Shop
 
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.core.record.leases import Lease
@@ -20,6 +19,7 @@ from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, route
 from dynamodb_outbox.recover import OutboxStatus, status_of
+from sweep_shell import CONTENT, Bus, Shop
 
 if TYPE_CHECKING:
     from conftest import Account

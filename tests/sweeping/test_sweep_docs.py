@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-from sweep_shell import Bus
-
 from dynamodb_outbox.adapters.pending_index import _FULL_PAGES
 from dynamodb_outbox.core.record.pending import BEHIND_MS
 from dynamodb_outbox.core.sweeping.ages import AHEAD_MS, LAG_COUNTS_MS
@@ -17,6 +15,7 @@ from dynamodb_outbox.core.sweeping.leases import SKEW_MS
 from dynamodb_outbox.core.sweeping.phases import diagram
 from dynamodb_outbox.recover import Sweeper
 from dynamodb_outbox.recover.sweeper import MIN_AGE
+from sweep_shell import Bus
 
 HERE = Path(__file__).parent
 DOCUMENT = (HERE.parents[1] / "docs/sweeper.md").read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sweep_shell import CONTENT, Bus, Shop
 
 from dynamodb_outbox import Relay
 from dynamodb_outbox.adapters.streams import DynamoDbStream
@@ -15,6 +14,7 @@ from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.core.sweeping.commands import SweepReport
 from dynamodb_outbox.layout import Layout
+from sweep_shell import CONTENT, Bus, Shop
 
 if TYPE_CHECKING:
     from conftest import Account

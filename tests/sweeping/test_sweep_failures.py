@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sweep_shell import NO_AGE, TARGET, UNKNOWN, Bus, Shop
 
 from dynamodb_outbox.core.relay.outcome import Fault, Presence, Verified
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.sinks import Router
+from sweep_shell import NO_AGE, TARGET, UNKNOWN, Bus, Shop
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -83,21 +83,22 @@ def test_a_destination_that_cannot_be_used_stops_the_sweep_and_parks_nothing(
         shop.emit(f"K{number}")
     bus = Bus(lambda _: script)
     bus.presence = presence
-    report = shop.sweeper(bus).sweep(within=timedelta(seconds=12))
+    report = shop.sweeper(bus).sweep(within=timedelta(seconds=60))
     assert report.stopped == "nothing more can be sent to orders"
     assert (bus.accepted, shop.index("parked"), len(shop.index())) == ([], [], 20)
     assert bus.requests <= 1
 
 
 @pytest.mark.parametrize("unanswered", [False, True])
-def test_without_a_breaker_time_tells_that_a_destination_takes_nothing(shop: Shop, unanswered: bool) -> None:
+def test_without_a_breaker_time_tells_that_a_destination_takes_nothing(engine: Account, unanswered: bool) -> None:
     """It answers nothing, be it events or the question whether it is there, until the round is over."""
+    shop = Shop(engine, Layout(index_shards=1))
     shop.emit()
     bus = Bus()
     bus.fails = UNKNOWN
     if unanswered:
         bus.presence = Verified(Presence.UNSURE, "no answer", passing=True)
-    report = shop.sweeper(bus, breaker_after=None).sweep(within=timedelta(seconds=2))
+    report = shop.sweeper(bus, breaker_after=None).sweep(within=timedelta(seconds=4))
     assert (report.stopped, report.left) == ("nothing more can be sent to orders", 1)
     assert (bus.requests > 0) is not unanswered
 
@@ -277,8 +278,9 @@ class _NoThreads:
         return self._results.pop(0) if self._results else None
 
 
-def test_without_threads_keys_are_read_all_the_same(shop: Shop) -> None:
+def test_without_threads_keys_are_read_all_the_same(engine: Account) -> None:
     """Publishing needs them, and is tried again by the next sweep."""
+    shop = Shop(engine, Layout(index_shards=1))
     shop.emit()
     report = shop.sweeper(Bus(), crew=_NoThreads()).sweep(within=timedelta(seconds=3))
     assert (report.keys, report.done, report.left, len(shop.index())) == (1, 0, 1, 1)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from conftest import Account
     from dynamodb_outbox import Transaction
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 DATA = {"cents": Decimal("5.10"), "lines": [{"sku": "é", "n": 1}, None, True], "none": {}}
 
 

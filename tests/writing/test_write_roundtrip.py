@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from conftest import Account
     from dynamodb_outbox import Transaction
 
+pytestmark = pytest.mark.usefixtures("uncovered")
+
 KEY = {"pk": "K", "sk": "S"}
 through_an_engine = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

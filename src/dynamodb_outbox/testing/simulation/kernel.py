@@ -79,9 +79,9 @@ class Threads:
 
 
 class StrandThread(threading.Thread):
-    """A thread that carries strands, one after the other: `strand` is the one that it carries, if any."""
+    """A thread that carries strands, one after the other: `strand` is the one that it carries, or did last."""
 
-    strand: Strand | None = None
+    strand: Strand
 
 
 class _Thread:
@@ -111,10 +111,8 @@ class _Thread:
             strand.live()
             if strand.given_up:
                 return
-            self._thread.strand = None
             self._idle.append(self)  # before the next strand runs, which may be carried by it
             strand.leave()
-            del strand  # and all of its world, while this thread waits
 
 
 class Strand:
@@ -158,7 +156,7 @@ class Strand:
         self.forget()
 
     def forget(self) -> None:
-        """Let go of what the strand was for, when it has ended or will not begin."""
+        """Let go of what the strand was for, when it has ended or will not begin: its thread keeps it for a while."""
         self.owner, self._body = None, _nothing
 
     def leave(self) -> None:
@@ -310,7 +308,7 @@ class Kernel:
         thread = threading.current_thread()
         if thread.ident in self._given_up:
             raise Killed
-        if isinstance(thread, StrandThread) and thread.strand is not None and thread.strand.kernel is not self:
+        if isinstance(thread, StrandThread) and thread.strand.kernel is not self:
             kept = f"a handler uses what it was given in another run{called_from()}: take clients, clock and crew from "
             thread.strand.kernel.stop(NotSimulated(kept + "the world that make_handler gets, and keep none of them."))
         if self._is_ours(thread):

@@ -227,17 +227,11 @@ def _not_again(failure: Failure) -> Failure:
 def _lightly() -> Iterator[None]:
     """Let the collector of garbage look between runs (`_ran`), and at what was made since alone.
 
-    A run is a world of its own, and dies as one. Looked for in its midst there is little garbage and much that lives,
-    which took a quarter of the time.
+    A run is a world of its own, and dies as one: in its midst there is little garbage, and much that lives.
     """
     young, *older = gc.get_threshold()
-    freezes = not gc.get_freeze_count()
     gc.set_threshold(max(young, _GARBAGE) if young else 0, *older)
-    if freezes:
-        gc.freeze()
     try:
         yield
     finally:
-        if freezes:
-            gc.unfreeze()
         gc.set_threshold(young, *older)

@@ -37,7 +37,7 @@ Settle = Literal["expire", "mark", "delete", "none"]
 WAYS: tuple[Settle, ...] = ("expire", "expire", "mark", "delete", "none")
 """Ways of settling, the usual one twice as often."""
 
-EVENTS = (62, 76)
+EVENTS = (60, 64)
 """Events of a scenario, about."""
 
 FAULT_COUNT = (6, 14)

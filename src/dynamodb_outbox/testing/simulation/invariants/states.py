@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.record.states import PARKED, PENDING, WAYS
 from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Faulted, Moved, Rejected
+from dynamodb_outbox.testing.simulation.process import CLOCK_JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,9 +123,15 @@ def parks_are_limited(of: History) -> Iterator[Found]:
 
     Not counted is what nobody could read or send, which is not the bus's word, what is parked because its key is, and
     what an invocation parked in which the answer to a park was lost: where the SDK's second attempt was turned away,
-    the relay was told that nothing was parked.
+    the relay was told that nothing was parked. A jump of its wall clock begins the minute anew: a process that was
+    frozen cannot tell it from time that has passed.
     """
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
+    jumps = [
+        (index, of.invoked[fact.invocation].instance)
+        for index, fact in of.each(Faulted)
+        if fact.kind == CLOCK_JUMP and fact.invocation in of.invoked
+    ]
     lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind == "park_lost_after"}
     for record, index in of.parked_records.items():
         invocation = getattr(of.facts[index], "invocation", 0)
@@ -137,7 +144,8 @@ def parks_are_limited(of: History) -> Iterator[Found]:
             of_instance[invoked.instance].append(index)
     for instance, parks in of_instance.items():
         for first, beyond in zip(parks, parks[_PARKS:], strict=False):
-            if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS:
+            jumped = any(first < index < beyond and whose == instance for index, whose in jumps)
+            if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS and not jumped:
                 shown = tuple(index for index in parks if first <= index <= beyond)
                 yield f"{instance} parked {_PARKS + 1} records within a minute", shown
 
