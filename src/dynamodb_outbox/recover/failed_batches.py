@@ -49,7 +49,7 @@ _TIMEOUT_S = 5.0
 _RECEIVED = 10
 _LOAD = 1_000
 """Messages that are taken from a queue before the first one is worked on: they come in any order."""
-_WAIT_S = 2
+_WAIT_S = 1
 _HOLD_S = 900
 
 
