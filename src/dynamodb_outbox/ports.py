@@ -340,7 +340,7 @@ class ParkedStore(Protocol):
     def of_partition(self, table: str, key: str) -> Sequence[WireItem] | Failed:
         """Return the key attributes of what is parked in the partition of an ordering key, read consistently.
 
-        None where records have no such partition; every failure of the call is an answer.
+        There is nothing where keys have no such partition; every failure of the call is an answer.
         """
         ...
 
