@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dynamodb_outbox import Outbox, Relay
-from dynamodb_outbox.adapters.records import DynamoRecordStates
+from dynamodb_outbox import Outbox
 from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
 from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.core.record.moves import Parking, park, park_there
+from dynamodb_outbox.core.record.moves import Parking, park
 from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.errors import ConditionFailed, ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
-from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -145,81 +143,22 @@ def test_the_readmes_command_lines_are_understood() -> None:
     assert parsed["dynamodb_outbox.local.queue"].queue == "billing"
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_the_readmes_way_to_publish_a_parked_event_again(engine: Account, by_hand: bool) -> None:
-    """As it stands: a parked record is found in the index, put again, relayed, and then published like any other."""
-    shown: dict[str, Any] = {}
-    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
-    exec(example, shown)  # noqa: S102 -- running it is the test
+def test_the_readme_redrives_what_is_parked(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its example, as it stands."""
+    configure(engine, monkeypatch)
     client = engine.client("dynamodb")
     create_table(client, "shop")
-    if by_hand:
-        row = {"pk": "ORDER#1", "sk": "OUTBOX#1", "type": "order.placed", "payload": "{}"}
-        client.put_item(TableName="shop", Item={**{name: {"S": text} for name, text in row.items()}, "ts": {"N": "1"}})
-    else:
-        with Outbox("shop", source="shop.orders", client=client).transaction() as tx:
-            tx.emit("order.placed", {}, key="ORDER#1")
-    (image,) = client.scan(TableName="shop")["Items"]
-    parking = Parking("Refused", "said so", 1_700_000_000_000)
-    if by_hand:
-        client.update_item(**park_there("shop", image, Layout(), parking))
-    else:
-        client.put_item(**park("shop", image, Layout(), parking))
-    (key,) = shown["parked"](client, "shop")
-    shown["publish_again"](client, "shop", key)
     create_bus(engine.client("events"), "orders")
-    relay = Relay(EventBridge("orders", client=engine.client("events")), client=client)
-    inserted = [each for each in stream_records(engine, "shop") if each["eventName"] == "INSERT"]
-    assert len(inserted) == 2
-    (again,) = client.scan(TableName="shop")["Items"]
-    assert relay.lambda_handler({"Records": inserted[:1]}, None) == {"batchItemFailures": []}
-    assert client.scan(TableName="shop")["Items"] == [again]
-    assert relay.lambda_handler({"Records": inserted[1:]}, None) == {"batchItemFailures": []}
-    (settled,) = client.scan(TableName="shop")["Items"]
-    assert settled["ob_state" if by_hand else "state"] == {"S": "published"}
-    assert not any(name.startswith(("parked_", "ob_parked_", "ob_pending")) for name in settled)
-
-
-def test_the_readmes_way_puts_a_record_that_is_parked_apart_into_its_old_place(engine: Account) -> None:
-    """Once the other one is gone from there; until then both stay as they are."""
-    shown: dict[str, Any] = {}
-    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
-    exec(example, shown)  # noqa: S102 -- running it is the test
-    client = engine.client("dynamodb")
-    create_table(client, "shop")
-    key = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1"}}
-    row = {**key, "type": {"S": "order.placed"}, "payload": {"S": "{}"}, "ts": {"N": "1"}}
-    newer = row | {"ts": {"N": "2"}}
-    client.put_item(TableName="shop", Item=newer)
-    parking = Parking("Refused", "said so", 1_700_000_000_000)
-    assert DynamoRecordStates(Layout(), client=client).park("shop", row, parking).new
-    (apart,) = shown["parked"](client, "shop")
-    with pytest.raises(client.exceptions.ConditionalCheckFailedException):
-        shown["publish_again"](client, "shop", apart)
-    assert len(client.scan(TableName="shop")["Items"]) == 2
-    client.delete_item(TableName="shop", Key=key)
-    shown["publish_again"](client, "shop", apart)
-    (found,) = client.scan(TableName="shop")["Items"]
-    assert row.items() <= found.items()
-    assert "ob_again" in found
-    assert not any(name.startswith(("ob_parked_", "ob_pending", "ob_state")) for name in found)
-
-
-def test_the_readmes_way_refuses_a_record_of_another_layout(engine: Account) -> None:
-    """Before it is deleted: by the names of the default layout it would be put again as something else."""
-    shown: dict[str, Any] = {}
-    (example,) = (block for block in python_blocks(README) if "def publish_again" in block)
-    exec(example, shown)  # noqa: S102 -- running it is the test
-    client, layout = engine.client("dynamodb"), Layout(columns={"type": "kind"})
-    create_table(client, "shop", layout=layout)
-    with Outbox("shop", source="shop.orders", layout=layout, client=client).transaction() as tx:
+    with Outbox("shop", source="shop.orders", client=client).transaction() as tx:
         tx.emit("order.placed", {}, key="ORDER#1")
     (image,) = client.scan(TableName="shop")["Items"]
-    client.put_item(**park("shop", image, layout, Parking("Refused", "said so", 1_700_000_000_000)))
-    (key,) = shown["parked"](client, "shop")
-    with pytest.raises(ValueError, match="columns"):
-        shown["publish_again"](client, "shop", key)
-    assert len(client.scan(TableName="shop")["Items"]) == 1
+    client.put_item(**park("shop", image, Layout(), Parking("Refused", "said so", 1_700_000_000_000)))
+    (example,) = (block for block in python_blocks(README) if "ParkedRecords(" in block)
+    shown: dict[str, Any] = {}
+    exec(example, shown)  # noqa: S102 -- running it is the test
+    assert shown["report"].count("published") == 1
+    (settled,) = client.scan(TableName="shop")["Items"]
+    assert (settled["state"], "ob_pending" in settled) == ({"S": "published"}, False)
 
 
 def test_the_readmes_filters_on_columns_are_those_that_tell_layouts_apart() -> None:
@@ -284,6 +223,7 @@ def test_the_readme_simulates_bad_days(capsys: pytest.CaptureFixture[str]) -> No
         "docs/event-source.md",
         "docs/fault-bus.md",
         "docs/aws-lambda.md",
+        "docs/recovery.md",
         "docs/simulation.md",
     ],
 )

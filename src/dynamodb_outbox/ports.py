@@ -340,7 +340,7 @@ class ParkedStore(Protocol):
     def of_partition(self, table: str, key: str) -> Sequence[WireItem] | Failed:
         """Return the key attributes of what is parked in the partition of an ordering key, read consistently.
 
-        None where records have no such partition; every failure of the call is an answer.
+        There is nothing where keys have no such partition; every failure of the call is an answer.
         """
         ...
 
@@ -354,6 +354,10 @@ class ParkedStore(Protocol):
 
     def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | Failed:
         """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
+        ...
+
+    def unlist(self, table: str, record: WireItem) -> bool | Failed:
+        """Take a record out of the index that is parked apart; every failure of the call is an answer."""
         ...
 
 

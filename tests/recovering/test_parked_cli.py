@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, route
+from dynamodb_outbox.recover import ParkedEvent, ParkedRecord, ParkedReport, Treated
 from sweep_shell import CONTENT, Bus, Shop
 
 if TYPE_CHECKING:
@@ -111,6 +113,61 @@ def test_all_is_asked_back_on_a_terminal(
     parked(shop)
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert ran(capsys, *command, "--yes") == (0, "1 record discarded\n", "")
+
+
+def test_what_became_of_records_is_told_in_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for each that is neither published nor discarded, and what somebody has to know besides."""
+    events = (ParkedEvent("e", "order.placed", refused=True),)
+    record = ParkedRecord("e", "A\x1b[2J", events, "Bad", "never", 2, None, None, "in place", {"pk": "A", "sk": "e"})
+    report = ParkedReport(
+        (
+            Treated(record, "published", overtaken=True),
+            Treated(record, "refused", "Bad: never"),
+            Treated(record, "left", "later"),
+        ),
+        missing=("x",),
+        unsettled=1,
+        released=("B",),
+        unreleased={"C": "AccessDenied"},
+        stopped="no bus",
+    )
+    monkeypatch.setattr("dynamodb_outbox.recover.ParkedRecords.redrive", lambda *_, **__: report)
+    monkeypatch.setenv("OUTBOX_SINK", "arn:aws:sqs:eu-west-1:123456789012:orders")
+    status, out, _ = ran(capsys, "redrive", "--table", "shop", "--all")
+    assert status == 1
+    late = "which had been published: a parked event is out of the order of its key (no promise of P4)"
+    assert out.splitlines() == [
+        "e of key A\\x1b[2J refused: Bad: never",
+        "e of key A\\x1b[2J left: later",
+        "nothing is parked under the id x",
+        "the key B goes on",
+        "the key C is parked still: AccessDenied",
+        f"1 record behind a later event of the same key, {late}",
+        "1 record published and parked still: run it again, which publishes a second time",
+        "stopped: no bus",
+        "1 record left; 1 record published; 1 record refused",
+    ]
+    json_report = json.loads(ran(capsys, "redrive", "--table", "shop", "--all", "--json")[1])
+    assert json_report["records"][0]["record"]["events"] == [{"id": "e", "type": "order.placed", "refused": True}]
+
+
+def test_a_record_that_nobody_can_read_is_shown_as_far_as_it_goes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the list and alone; so is one that is gone."""
+    plain = ParkedRecord("e", "A", (), "", "", 1, 1_700_000_000_000, 1_700_000_000_000, "apart", {"pk": "A"})
+    records = (replace(plain, unreadable="no JSON"), replace(plain, gone=True))
+    monkeypatch.setattr("dynamodb_outbox.recover.ParkedRecords.list", lambda *_, **__: records)
+    monkeypatch.setattr("dynamodb_outbox.recover.ParkedRecords.show", lambda *_, **__: [(each, ()) for each in records])
+    _, out, _ = ran(capsys, "list", "--table", "shop")
+    assert [line.split()[2] for line in out.splitlines()[1:3]] == ["unreadable", "gone"]
+    status, out, _ = ran(capsys, "show", "--table", "shop", "e")
+    assert status == 0
+    assert "unreadable: no JSON" in out
+    assert "gone:       the record has been deleted" in out
+    assert "2023-11-14 22:13:20Z" in out
 
 
 @pytest.mark.usefixtures("shop")

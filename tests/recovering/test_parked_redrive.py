@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from parked_shell import became, parked_of
 
 from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.recover import ParkedRecords, ParkedReport
+from dynamodb_outbox.recover import ParkedReport
 from sweep_shell import CONTENT, TARGET, Bus, Shop
 
 if TYPE_CHECKING:
@@ -29,16 +30,6 @@ def shop(engine: Account) -> Shop:
     return Shop(engine)
 
 
-def parked_of(shop: Shop, **options: Any) -> ParkedRecords:
-    """Return what looks after the parked records of a shop."""
-    return ParkedRecords("shop", layout=shop.layout, client=shop.client, **options)
-
-
-def became(report: ParkedReport) -> list[tuple[str, str]]:
-    """Return what each record became, by its id."""
-    return [(one.record.id, one.became) for one in report.records]
-
-
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_what_is_parked_is_published_in_order_and_leaves_the_index(engine: Account, name: str) -> None:
     """With tables of any shape; the reason stays in records that are kept; a second redrive finds nothing."""
@@ -52,7 +43,7 @@ def test_what_is_parked_is_published_in_order_and_leaves_the_index(engine: Accou
     ] * 6
     bus.script = lambda _: None
     report = parked.redrive(bus, all=True)
-    assert {became for _, became in became(report)} == {"published"}
+    assert {what for _, what in became(report)} == {"published"}
     assert {key: [event.id for event in bus.accepted if event.key == key] for key in ids} == ids
     assert (shop.index("parked"), parked.list()) == ([], ())
     states = {state_of(item, shop.layout) for item in shop.items()}

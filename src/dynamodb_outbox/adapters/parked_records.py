@@ -133,6 +133,14 @@ class DynamoParkedRecords:
             return _failed(error)
         return True
 
+    def unlist(self, table: str, record: WireItem) -> bool | Failed:
+        """Take a record out of the index that is parked apart; False when it is another one, or gone, by now."""
+        try:
+            self._client.get().update_item(**moves.out_of_index(table, record, self._layout))
+        except _FAILS as error:
+            return False if is_refused(error, _CONDITION) else _failed(error)
+        return True
+
 
 def _failed(error: Exception) -> Failed:
     return Failed(str(said(error)), may_pass(error))

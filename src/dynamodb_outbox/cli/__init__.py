@@ -29,6 +29,7 @@ from dynamodb_outbox.cli import (
     outbox_arguments,
     package_arguments,
     parked_arguments,
+    redrive_arguments,
 )
 from dynamodb_outbox.errors import OutboxError
 
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     outbox_arguments.add_sweep_to(commands)
     outbox_arguments.add_status_to(commands)
     parked_arguments.add_to(commands)
+    redrive_arguments.add_to(commands)
     consume_arguments.add_to(commands)
     infra_arguments.add_to(commands)
     package_arguments.add_to(commands)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.aws_lambda import layout_from
 from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
-from dynamodb_outbox.cli.told import moment
+from dynamodb_outbox.cli.told import moment, plain
 from dynamodb_outbox.environment.settings import settings_of
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.errors import ConfigurationError
@@ -186,5 +186,5 @@ def _data(events: Iterable[Event]) -> list[Any]:
 
 
 def _print(*lines: str) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{plain(line)}\n" for line in lines))
     sys.stdout.flush()

@@ -1,12 +1,17 @@
-"""Times in words, for people."""
+"""Times in words, for people, and texts of anybody's as a terminal may have them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 
-__all__ = ["moment", "span"]
+__all__ = ["moment", "plain", "span"]
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 24 * 3600
+
+
+def plain(text: str) -> str:
+    """Return a text in one line, with what would move a terminal's cursor escaped."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def moment(at_ms: int) -> str:

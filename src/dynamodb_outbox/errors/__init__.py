@@ -45,6 +45,7 @@ from dynamodb_outbox.errors.consuming import (
     Skip,
 )
 from dynamodb_outbox.errors.reading import (
+    BucketUnavailable,
     ImageMissing,
     InvalidFilter,
     InvalidMessage,
@@ -72,6 +73,7 @@ from dynamodb_outbox.errors.root import (
 __all__ = [
     "ActionFailure",
     "AmbiguousKey",
+    "BucketUnavailable",
     "ClientRetriesWarning",
     "CommitConflict",
     "CommitFailed",

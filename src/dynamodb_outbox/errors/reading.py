@@ -5,6 +5,7 @@ from __future__ import annotations
 from dynamodb_outbox.errors.root import ConfigurationError, OutboxError
 
 __all__ = [
+    "BucketUnavailable",
     "ImageMissing",
     "InvalidFilter",
     "InvalidMessage",
@@ -134,6 +135,19 @@ class PayloadUnavailable(PayloadError):
     def __init__(self, uri: str, reason: str, *, retryable: bool = False) -> None:
         super().__init__(uri, reason)
         self.retryable = retryable
+
+
+class BucketUnavailable(OutboxError):
+    """Objects cannot be listed, or one cannot be read: `uri` says which, `reason` what S3 said.
+
+    `retryable` says whether the same call may succeed later.
+    """
+
+    def __init__(self, uri: str, reason: str, *, retryable: bool) -> None:
+        self.uri = uri
+        self.reason = reason
+        self.retryable = retryable
+        super().__init__(f"{uri}: {reason}")
 
 
 class StreamMissing(OutboxError):

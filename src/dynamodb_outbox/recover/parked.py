@@ -17,6 +17,7 @@ from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import flag, text
+from dynamodb_outbox.core.record.schema import PENDING_INDEX
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.recover.parked_reading import Choice, Reading
 from dynamodb_outbox.recover.parked_states import ParkedStates, PassedKeys
@@ -24,7 +25,6 @@ from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.redriving import Keys, Redriving, Sending, missing_of, windows
 from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.relay.invocation import Tools
-from dynamodb_outbox.relay.margins import Margins
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 
@@ -40,7 +40,6 @@ __all__ = ["ParkedRecords"]
 
 _TIMEOUT_S = 5.0
 """Of one attempt of our own client, of two."""
-_ROUND_MS = 60_000
 _MARK_BYTES = 8
 
 
@@ -142,7 +141,6 @@ class ParkedRecords:
             states,
             passed,
             client.meta.region_name,
-            Margins(ways.sinks).kept_ms(_ROUND_MS, self._client.call_ms),
             self._clock,
         )
         return Redriving(choice, self._reading, self._keys(), sending).run(dry_run=dry_run)
@@ -183,6 +181,8 @@ class ParkedRecords:
 
     def _discarded(self, one: Held, reason: str) -> Treated:
         now_ms = self._clock.now_ms()
+        if one.stands_apart and PENDING_INDEX in one.image:  # else each sweep would find it, and try it once more
+            self._reading.tried(lambda: self._store.unlist(self.table, one.image))
         done = self._reading.tried(lambda: self._store.discard(self.table, one.item, reason, now_ms))
         return Treated(one.record, "discarded") if done else Treated(one.record, "gone", "it is parked no more")
 

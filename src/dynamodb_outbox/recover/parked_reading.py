@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record.parked import held, home_of, is_parked_here
-from dynamodb_outbox.core.record.place import place_of
+from dynamodb_outbox.core.record.place import keys_of, place_of
 from dynamodb_outbox.core.record.schema import PARKED
 from dynamodb_outbox.core.sweeping.commands import Failed, List
 from dynamodb_outbox.core.timing import full_jitter_ms
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dynamodb_outbox.core.record.parked import Held
+    from dynamodb_outbox.core.record.place import Place
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Entropy, ParkedStore, PendingIndex
@@ -102,9 +103,9 @@ class Reading:
         """Return how many of up to 100 records are parked still. Raises TableUnavailable."""
         return len(self._held([one.item for one in records])) if records else 0
 
-    def is_overtaken(self, one: Held) -> bool:
-        """Whether a later record of its key is there and published. Raises TableUnavailable."""
-        return bool(one.image) and self.tried(lambda: self._parked.is_overtaken(self.table, one.image))
+    def is_overtaken(self, image: WireItem) -> bool:
+        """Whether a later record of the key of one is there and published. Raises TableUnavailable."""
+        return self.tried(lambda: self._parked.is_overtaken(self.table, image))
 
     def tried(self, call: Callable[[], T | Failed]) -> T:
         """Return what a call comes to. Raises TableUnavailable."""
@@ -118,9 +119,9 @@ class Reading:
 
     def _held(self, keys: Sequence[WireItem]) -> list[Held]:
         """Return what is parked under up to 100 keys, in their order."""
-        items = self._read(keys)
+        items = self.items(keys)
         homes = {place: home for place, item in items.items() if (home := home_of(item, self.layout)) is not None}
-        records = self._read(list(homes.values()))
+        records = self.items(list(homes.values()))
         found = []
         for key in keys:
             place = place_of(key, self.layout)
@@ -130,9 +131,9 @@ class Reading:
                 found.append(held(item, home, record, self.layout, source=self._source))
         return found
 
-    def _read(self, keys: Sequence[WireItem]) -> dict[tuple[str, ...], WireItem]:
-        """Return the items that there are, by their keys as text."""
-        by_place = {place_of(key, self.layout): key for key in keys}
+    def items(self, keys: Sequence[WireItem]) -> dict[Place, WireItem]:
+        """Return the items that there are under up to 100 keys, by their keys as text. Raises TableUnavailable."""
+        by_place = {place_of(key, self.layout): keys_of(key, self.layout.keys) for key in keys}
         if not by_place:
             return {}
         items = self.tried(lambda: self._parked.read(self.table, list(by_place.values())))

@@ -43,20 +43,19 @@ _WINDOW = 500
 """Records that are read, and put in order, at once."""
 _ROUND = 100
 _ROUND_MS = 60_000
-"""The time for one round of publishing: what is not accepted by then is left."""
+"""The time for one round of publishing: what is not accepted by then is left. Settling has as long again."""
 _LOOKS = 3
 """How often it is looked whether more of a parked key was parked meanwhile."""
 
 
 @dataclass(frozen=True)
 class Sending:
-    """What records are published with. `kept_ms`: how long before the end of a round publishing, and settling, end."""
+    """What records are published with; `region` is the table's."""
 
     publishing: Publishing
     states: ParkedStates
     passed: PassedKeys
     region: str | None
-    kept_ms: tuple[int, int]
     clock: Clock
 
 
@@ -187,15 +186,14 @@ class Redriving:
         """Ask once for each key, by its first record, whether a later one has been published."""
         for one in records:
             if one.record.key not in self._notes.overtaken:
-                self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one)
+                self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one.image)
 
     def _round(self, records: list[Held]) -> list[Held]:
         """Publish up to 100 records; return those that were not tried."""
         sending, now_ms = self._sending, self._sending.clock.monotonic_ms()
         sending.passed.marked = self._keys.marked(one.record.key for one in records)
         images = sending.states.images(records)
-        until = Deadlines(now_ms + _ROUND_MS - sending.kept_ms[0], now_ms + _ROUND_MS - sending.kept_ms[1])
-        published = sending.publishing.publish(images, until)
+        published = sending.publishing.publish(images, Deadlines(now_ms + _ROUND_MS, now_ms + 2 * _ROUND_MS))
         self._notes.stopped = published.stop
         again = [one for number, one in enumerate(records) if number in published.untried]
         accepted = [number for number in range(len(records)) if self._became(number, records[number], published)]

@@ -1,4 +1,4 @@
-"""What came of parked records that somebody had published again, or discarded."""
+"""What came of parked records that somebody decided about, and of batches that an event source mapping had given up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dynamodb_outbox.core.record.parked import ParkedRecord
+    from dynamodb_outbox.core.sweeping.commands import SweepReport
 
-__all__ = ["Became", "ParkedReport", "Treated"]
+__all__ = ["Became", "FailureReport", "Kept", "ParkedReport", "Treated"]
 
 Became = Literal["published", "refused", "left", "gone", "discarded"]
 
@@ -77,3 +78,58 @@ class ParkedReport:
             "records": [one.to_json() for one in self.records],
             "unreleased": dict(self.unreleased),
         }
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A message or object, by `where` it is, of which not all is accounted for, and `why`.
+
+    `lost`: records of it are neither in the stream any more nor in the document.
+    """
+
+    where: str
+    why: str
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class FailureReport:
+    """What a redrive of batches came to that an event source mapping had given up.
+
+    batches       documents that were read; of these `done` are accounted for, to the last record
+    records       outbox records that were found in them
+    published     of these: all events accepted or parked now; of a dry run, those that would be sent. `parked` counts
+                  events
+    settled       records that had been published, parked or discarded since they were given up
+    gone          records that are not in the table any more, and that were published before they went, as far as the
+                  records say: `--gone` publishes them all the same
+    overtaken     of the published ones, those of keys of which a later event had been published before
+    kept          documents that are not done, and why
+    undeleted     messages that are done, and could not be deleted: they come again
+    swept         what a sweep came to that followed, because records were lost; None: none was needed
+    stopped       why it ended early; None: it did not
+    dry_run       whether it was one: then nothing was written, published or deleted
+    """
+
+    batches: int = 0
+    done: int = 0
+    records: int = 0
+    published: int = 0
+    parked: int = 0
+    settled: int = 0
+    gone: int = 0
+    overtaken: int = 0
+    kept: tuple[Kept, ...] = ()
+    undeleted: int = 0
+    swept: SweepReport | None = None
+    stopped: str | None = None
+    dry_run: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all documents are accounted for."""
+        return not self.kept and not self.undeleted and self.stopped is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it, by the names of its members."""
+        return asdict(self)

@@ -54,6 +54,8 @@ __all__ = [
     "Parking",
     "Settled",
     "discard",
+    "keep_s",
+    "out_of_index",
     "park",
     "park_apart",
     "park_copy",
@@ -136,7 +138,7 @@ def settle(table: str, image: WireItem, layout: Layout, *, now_ms: int) -> dict[
         return {"Statement": f"DELETE FROM {_quoted(table)} {where}", "Parameters": values}  # noqa: S608 -- see `_where`
     changes = {state.attribute: move.state}
     if way.expires:
-        changes[layout.ttl] = {"N": str(now_ms // 1000 + _keep_s(image, layout))}
+        changes[layout.ttl] = {"N": str(now_ms // 1000 + keep_s(image, layout))}
     return {
         "Statement": f"UPDATE {_quoted(table)} {_sets(tuple(changes))} {where}",
         "Parameters": [*changes.values(), *values],
@@ -160,7 +162,7 @@ def _where(key: tuple[str, ...], demanded: tuple[tuple[str, bool], ...]) -> str:
     return f"WHERE {' AND '.join(terms)}"
 
 
-def _keep_s(image: WireItem, layout: Layout) -> int:
+def keep_s(image: WireItem, layout: Layout) -> int:
     """Return for how many seconds a record is kept: a writer that lost its answer counts on what it said itself."""
     if schema.SCHEMA not in image:
         return math.ceil(layout.published_for.total_seconds())
@@ -298,6 +300,16 @@ def without_ttl(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
         "ExpressionAttributeNames": names | {"#ttl": layout.ttl},
     }
     return request | ({"ExpressionAttributeValues": values} if values else {})  # an empty one is refused
+
+
+def out_of_index(table: str, found: WireItem, layout: Layout) -> dict[str, Any]:
+    """Return the arguments of UpdateItem that take a record out of the index, if its state is still what was found.
+
+    It takes no room, as a record that is parked apart may have none.
+    """
+    request = without_ttl(table, found, layout)
+    names = {**request["ExpressionAttributeNames"], "#ttl": schema.PENDING_INDEX}
+    return {**request, "ExpressionAttributeNames": names}
 
 
 def restore(table: str, image: WireItem, layout: Layout) -> dict[str, Any]:

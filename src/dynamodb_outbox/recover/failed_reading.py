@@ -1,0 +1,167 @@
+"""The records of a batch that was given up: from the document, from the stream, or from the table; and what to do.
+
+A document in a bucket carries its records. One in a queue says where they are in the stream, which keeps them for 24
+hours: they are read again from the first sequence number to the last one. Between these there may be records that the
+mapping's filter, or another lane of the same shard, had kept out of the batch: what they came to is told by their
+states, as it is of the batch's own, for others may have published them since.
+
+A stream record without an image, as a stream of keys alone has them, is completed by the item in the table. That is the
+record as it is now, so it says itself whether it still waits.
+
+What a record in the table says of a record of the stream:
+
+    the same, pending                   to be published
+    the same, in a later state          settled since, by a sweep or an operator
+    another record under its keys       to be published: the one of the stream exists nowhere else
+    nothing                             published before it was removed, where that is what removes it: settled by
+                                        deleting, or for longer than published ones are kept. Else to be published:
+                                        somebody deleted it, and its event was committed all the same
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynamodb_outbox.adapters.streams import DynamoDbStream, json_item
+from dynamodb_outbox.core.limits import BATCH_GET_KEYS
+from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.by_hand import written_ms
+from dynamodb_outbox.core.record.moves import keep_s
+from dynamodb_outbox.core.record.place import carried_id, place_of
+from dynamodb_outbox.core.record.same import is_same
+from dynamodb_outbox.core.record.states import PENDING, state_of, way_of
+from dynamodb_outbox.errors import StreamUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dynamodb_outbox.adapters.streams import Page, ShardReader, StreamsClient
+    from dynamodb_outbox.core.eventsource.failures import FailedBatch
+    from dynamodb_outbox.core.record.place import Place
+    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.ports import Clock
+    from dynamodb_outbox.recover.parked_reading import Reading
+
+__all__ = ["Fetched", "Fetching"]
+
+_ATTEMPTS = 4
+_PAUSE_MS = 500
+_EMPTY_PAGES = 100
+"""Of a shard that is still written to there may be pages without a record between two records."""
+
+Judgement = Literal["waits", "settled", "gone"]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Records in Lambda's form; `lost` says why some are missing."""
+
+    records: tuple[Mapping[str, Any], ...]
+    lost: str | None = None
+
+
+class Fetching:
+    """Fetches records of batches of one table, and tells what has come of them. `client` is of "dynamodbstreams"."""
+
+    def __init__(self, reading: Reading, client: Callable[[], StreamsClient], clock: Clock) -> None:
+        self._reading = reading
+        self._client = client
+        self._clock = clock
+
+    def fetch(self, batch: FailedBatch) -> Fetched:
+        """Return the records of a batch, as far as they can be had. Raises StreamUnavailable, StreamRefused."""
+        if batch.records is not None:
+            return self._completed(Fetched(batch.records))
+        reader = DynamoDbStream(self._client(), batch.stream_arn).open(batch.shard_id, at=batch.start)
+        return self._completed(self._read(reader, batch))
+
+    def judge(self, records: Sequence[Selected], layout: Layout) -> list[Judgement]:
+        """Return what has come of records since the stream told of them. Raises TableUnavailable."""
+        judged: list[Judgement] = []
+        for begin in range(0, len(records), BATCH_GET_KEYS):
+            some = records[begin : begin + BATCH_GET_KEYS]
+            items = self._reading.items([one.image for one in some])
+            judged += [self._judged(one.image, items.get(place_of(one.image, layout)), layout) for one in some]
+        return judged
+
+    def _judged(self, image: WireItem, item: WireItem | None, layout: Layout) -> Judgement:
+        if item is not None:
+            waits = not is_same(item, image, layout) or state_of(item, layout) == PENDING
+            return "waits" if waits else "settled"
+        way = way_of(image, layout)
+        if not way.stays:
+            return "gone"
+        written = _written_ms(image, layout)
+        if written is None or not (way.writes and way.expires):
+            return "waits"
+        return "gone" if written + 1000 * keep_s(image, layout) < self._clock.now_ms() else "waits"
+
+    def _read(self, reader: ShardReader, batch: FailedBatch) -> Fetched:
+        found: list[Mapping[str, Any]] = []
+        lost, empty, last = None, 0, int(batch.end)
+        while True:
+            page = self._page(reader)
+            if page.gap is not None:
+                lost = "the stream has trimmed records of it"
+            for record in page.records:
+                number = int(record["dynamodb"]["SequenceNumber"])
+                if number <= last:
+                    found.append(record)
+                if number >= last:
+                    return Fetched(tuple(found), lost if number == last else lost or "its last record is not there")
+            if page.closed:
+                return Fetched(tuple(found), lost or "the shard ends before its last record")
+            empty = 0 if page.records else empty + 1
+            if empty > _EMPTY_PAGES:
+                raise StreamUnavailable(f"shard {batch.shard_id} gives no record up to {batch.end}")
+
+    def _page(self, reader: ShardReader) -> Page:
+        for attempt in range(1, _ATTEMPTS):
+            with contextlib.suppress(StreamUnavailable):
+                return reader.read()
+            self._clock.sleep_ms(_PAUSE_MS << attempt)
+        return reader.read()
+
+    def _completed(self, fetched: Fetched) -> Fetched:
+        """Give inserted records without an image the item that is in the table; those of deleted ones are lost."""
+        layout = self._reading.layout
+        bare = [record["dynamodb"]["Keys"] for record in fetched.records if _is_bare(record, layout)]
+        items: dict[Place, WireItem] = {}
+        for begin in range(0, len(bare), BATCH_GET_KEYS):
+            items |= self._reading.items(bare[begin : begin + BATCH_GET_KEYS])
+        whole = [self._whole(record, items) for record in fetched.records]
+        missing = sum(record is None for record in whole)
+        why = f"{missing} of its records have no image in the stream, and no item in the table" if missing else None
+        return Fetched(tuple(record for record in whole if record is not None), fetched.lost or why)
+
+    def _whole(self, record: Mapping[str, Any], items: Mapping[Place, WireItem]) -> Mapping[str, Any] | None:
+        layout = self._reading.layout
+        if not _is_bare(record, layout):
+            return record
+        item = items.get(place_of(record["dynamodb"]["Keys"], layout))
+        if item is None:
+            return None
+        return {**record, "dynamodb": {**record["dynamodb"], "NewImage": json_item(item)}}
+
+
+def _is_bare(record: Mapping[str, Any], layout: Layout) -> bool:
+    """Whether a stream record tells of an outbox record by its keys alone, or may do so."""
+    change = record.get("dynamodb")
+    if record.get("eventName") != "INSERT" or not isinstance(change, dict) or change.get("NewImage"):
+        return False
+    keys = change.get("Keys")
+    if not isinstance(keys, dict) or keys.keys() != layout.keys.types.keys():
+        return False
+    return layout.select is not None or carried_id(keys, layout) is not None
+
+
+def _written_ms(image: WireItem, layout: Layout) -> int | None:
+    """Return when a record was written, None where it does not say."""
+    if schema.SCHEMA not in image:
+        return written_ms(image, layout)
+    at = str(schema.value(image, layout, schema.AT).get("N", ""))
+    return int(at) if at.isascii() and at.isdigit() else None

@@ -1,0 +1,161 @@
+"""What is done with each batch that was given up: its records are fetched, judged, and published where they wait.
+
+Records of a key are published in the order of the stream; one that is left keeps those of its key that follow where
+they are, in this batch and in later ones. A batch is accounted for when none is left, and none is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.eventsource.failures import failed_batch
+from dynamodb_outbox.core.record.decode import ordering_key
+from dynamodb_outbox.core.relay.select import select
+from dynamodb_outbox.core.relay.select import table_of as streamed_table
+from dynamodb_outbox.errors import (
+    ConfigurationError,
+    ImageMissing,
+    InvalidMessage,
+    InvalidRecord,
+    StreamRefused,
+    StreamUnavailable,
+)
+from dynamodb_outbox.recover.reports import FailureReport, Kept
+from dynamodb_outbox.relay.margins import Deadlines
+from dynamodb_outbox.relay.misfits import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dynamodb_outbox.core.eventsource.failures import FailedBatch
+    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.recover.failed_reading import Fetching
+    from dynamodb_outbox.recover.parked_reading import Reading
+    from dynamodb_outbox.recover.publishing import Publishing
+    from dynamodb_outbox.relay.invocation import Tools
+
+__all__ = ["Work"]
+
+_ROUND = 100
+_ROUND_MS = 60_000
+"""The time for one round of publishing: what is not accepted by then is left. Settling has as long again."""
+
+
+class Work:
+    """One redrive, batch by batch; `report` is what it has come to.
+
+    With `publish_gone` records are published that are gone, too.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        fetching: Fetching,
+        publishing: Publishing,
+        tools: Tools,
+        *,
+        publish_gone: bool,
+        dry_run: bool,
+    ) -> None:
+        self.report = FailureReport(dry_run=dry_run)
+        self._reading = reading
+        self._fetching = fetching
+        self._publishing = publishing
+        self._tools = tools
+        self._stuck: set[str] = set()
+        self._publish_gone = publish_gone
+
+    def count(self, **more: int) -> None:
+        """Add to figures of the report."""
+        self.report = replace(self.report, **{name: getattr(self.report, name) + more[name] for name in more})
+
+    def read(self, document: str, where: str) -> FailedBatch | None:
+        """Return what a document says; None for one that is no batch of this table's, which is noted."""
+        self.count(batches=1)
+        try:
+            batch = failed_batch(document, where)
+        except InvalidMessage as error:
+            self.keep(Kept(where, error.reason))
+            return None
+        if (table := streamed_table(batch.stream_arn)) != self._reading.table:
+            self.keep(Kept(where, f"it is of the table {table!r}, and not of {self._reading.table!r}"))
+            return None
+        return batch
+
+    def redrive(self, batch: FailedBatch) -> Kept | None:
+        """Publish what waits of a batch; return why not all of it is accounted for, None when it is."""
+        if self.report.stopped is not None:
+            return self.keep(Kept(batch.where, self.report.stopped))
+        try:
+            fetched = self._fetching.fetch(batch)
+            selection = select(fetched.records, self._reading.layout)
+        except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
+            return self.keep(Kept(batch.where, str(error)))
+        clock = self._tools.clock
+        found = judged(selection, self._tools.states, self._reading.table, clock, clock.monotonic_ms() + _ROUND_MS)
+        self.count(records=len(found.records))
+        left = self._publish(self._waiting(found.records))
+        why = str(found.held.error) if found.held is not None else left
+        if why is not None:
+            return self.keep(Kept(batch.where, why))
+        if fetched.lost is not None:
+            return self.keep(Kept(batch.where, f"{fetched.lost} ({_told(batch)})", lost=True))
+        self.count(done=1)
+        return None
+
+    def keep(self, kept: Kept) -> Kept:
+        """Note a document that is not done."""
+        self.report = replace(self.report, kept=(*self.report.kept, kept))
+        return kept
+
+    def _waiting(self, records: Sequence[Selected]) -> list[Selected]:
+        """Return the records that are to be published."""
+        waiting = []
+        for one, judgement in zip(records, self._fetching.judge(records, self._reading.layout), strict=True):
+            if judgement == "settled":
+                self.count(settled=1)
+            elif judgement == "gone" and not self._publish_gone:
+                self.count(gone=1)
+            else:
+                waiting.append(one)
+        return waiting
+
+    def _publish(self, records: Sequence[Selected]) -> str | None:
+        """Publish records, in order; return why some are left, None when none is."""
+        if self.report.dry_run:
+            self.count(published=len(records))
+            return None
+        layout, are_left = self._reading.layout, False
+        overtaken: dict[str, bool] = {}
+        waiting = deque(records)
+        while waiting and self.report.stopped is None:
+            next_ones = [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
+            taken = [one for one in next_ones if ordering_key(one.image, layout) not in self._stuck]
+            keys = [ordering_key(one.image, layout) for one in taken]
+            for one, key in zip(taken, keys, strict=True):
+                if key not in overtaken:
+                    overtaken[key] = self._reading.is_overtaken(one.image)
+            published = self._publishing.publish([one.image for one in taken], self._deadlines())
+            later = sum(overtaken[keys[number]] for number in published.done)
+            self.count(published=len(published.done), parked=published.parked, overtaken=later)
+            left = set(range(len(taken))) - published.done - published.untried
+            self._stuck |= {keys[number] for number in left}
+            are_left = are_left or bool(left) or len(taken) < len(next_ones)
+            self.report = replace(self.report, stopped=published.stop)
+            waiting.extendleft(taken[number] for number in sorted(published.untried, reverse=True))
+        if self.report.stopped is not None and (waiting or are_left):
+            return self.report.stopped
+        return "not all of it was accepted; the log has the reason" if are_left else None
+
+    def _deadlines(self) -> Deadlines:
+        until_ms = self._tools.clock.monotonic_ms() + _ROUND_MS
+        return Deadlines(until_ms, until_ms + _ROUND_MS)
+
+
+def _told(batch: FailedBatch) -> str:
+    """Return what a document says of records that cannot be had."""
+    first, last = batch.arrived
+    which = f"{batch.size} records of shard {batch.shard_id} from {batch.start} to {batch.end}"
+    return f"{which}, written from {first} to {last}"

@@ -1,0 +1,175 @@
+"""Batches one after the other, over a table, a stream and a bus that are scripts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from parked_shell import ours
+
+from dynamodb_outbox.core.eventsource.failures import FailedBatch
+from dynamodb_outbox.core.record.waiting import Found
+from dynamodb_outbox.core.sweeping.commands import Published
+from dynamodb_outbox.errors import StreamUnavailable
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.recover.failed_reading import Fetched
+from dynamodb_outbox.recover.failed_work import Work
+from source_steps import SteadyClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.core.values import WireItem
+
+LAYOUT = Layout()
+ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/1"
+
+
+def inserted(number: int, key: str, **more: Any) -> dict[str, Any]:
+    """Return a stream record of an outbox record."""
+    image = ours(LAYOUT, number, key={"S": key}, **more)
+    keys = {name: image[name] for name in ("pk", "sk")}
+    change = {"Keys": keys, "NewImage": image, "SequenceNumber": str(number + 1)}
+    return {
+        "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "eu-west-1", "eventSourceARN": ARN,
+        "dynamodb": change,
+    }  # fmt: skip
+
+
+def batch(*records: dict[str, Any]) -> FailedBatch:
+    """Return a batch that carries its records."""
+    return FailedBatch("m", ARN, "s", "1", "9", len(records), "", ("", ""), records)
+
+
+class Fetching:
+    """What is fetched is what the batch has, and waits."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def fetch(self, one: FailedBatch) -> Fetched:
+        """Return the records."""
+        if self.error is not None:
+            raise self.error
+        return Fetched(one.records or ())
+
+    def judge(self, records: Sequence[Selected], _: Layout) -> list[str]:
+        """Say that all of it waits."""
+        return ["waits"] * len(records)
+
+
+class Bus:
+    """Publishing by a script; `rounds` are the keys that came at once."""
+
+    def __init__(self, script: Callable[[int], Published]) -> None:
+        self.script = script
+        self.rounds: list[list[str]] = []
+
+    def publish(self, images: Sequence[WireItem], _: object) -> Published:
+        """Do as the script says."""
+        self.rounds.append([str(image["key"]["S"]) for image in images])
+        return self.script(len(images))
+
+
+def everything(count: int) -> Published:
+    """Accept all."""
+    return Published(frozenset(range(count)), accepted=count)
+
+
+def work(script: Callable[[int], Published], *, error: Exception | None = None, late: bool = False) -> tuple[Work, Bus]:
+    """Return what works, and the bus."""
+    bus = Bus(script)
+    reading = SimpleNamespace(table="shop", layout=LAYOUT, is_overtaken=lambda _: late)
+    states = SimpleNamespace(find=lambda _, image: Found(image))
+    tools = SimpleNamespace(clock=SteadyClock(), states=states)
+    made = Work(
+        cast("Any", reading),
+        cast("Any", Fetching(error)),
+        cast("Any", bus),
+        cast("Any", tools),
+        publish_gone=False,
+        dry_run=False,
+    )
+    return made, bus
+
+
+def test_a_hundred_records_are_published_at_once() -> None:
+    """In the order of the stream."""
+    made, bus = work(everything, late=True)
+    assert made.redrive(batch(*(inserted(n, f"K{n}") for n in reversed(range(250))))) is None
+    assert [len(each) for each in bus.rounds] == [100, 100, 50]
+    assert [key for each in bus.rounds for key in each] == [f"K{n}" for n in range(250)]
+    assert (made.report.done, made.report.published, made.report.overtaken) == (1, 250, 250)
+
+
+def test_a_record_that_is_left_holds_its_key_in_later_batches_too() -> None:
+    """Their other keys go on; none of these batches is done."""
+    made, bus = work(lambda count: Published(frozenset(range(1, count))))
+    assert made.redrive(batch(inserted(1, "A"), inserted(2, "B"))) is not None
+    bus.script = everything
+    kept = made.redrive(batch(inserted(3, "A"), inserted(4, "C")))
+    assert kept is not None
+    assert "not all of it was accepted" in kept.why
+    assert made.redrive(batch(inserted(5, "B"))) is None
+    assert bus.rounds == [["A", "B"], ["C"], ["B"]]
+    assert (made.report.done, made.report.published) == (1, 3)
+
+
+def test_what_was_not_tried_goes_first_in_the_next_round() -> None:
+    """A record that cannot be read here ends a round; the batch is not done."""
+    answers = [Published(frozenset({0}), untried=frozenset({2})), everything(1)]
+    made, bus = work(lambda _: answers.pop(0))
+    assert made.redrive(batch(inserted(1, "A"), inserted(2, "B"), inserted(3, "C"))) is not None
+    assert bus.rounds == [["A", "B", "C"], ["C"]]
+
+
+def test_nothing_more_is_sent_when_no_destination_takes_anything() -> None:
+    """This batch and all after it are kept, for that reason."""
+    made, bus = work(lambda _: Published(frozenset(), stop="the bus is gone"))
+    for _ in range(2):
+        kept = made.redrive(batch(inserted(1, "A")))
+        assert kept is not None
+        assert (kept.why, kept.lost) == ("the bus is gone", False)
+    assert len(bus.rounds) == 1
+
+
+def test_a_bus_that_goes_with_the_last_record_leaves_the_batch_done() -> None:
+    """All of it was accepted before."""
+    made, _ = work(lambda _: Published(frozenset({0}), stop="the bus is gone"))
+    assert made.redrive(batch(inserted(1, "A"))) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ({"eventSource": "aws:sqs"}, "comes from aws:sqs"),
+        ({**inserted(1, "A"), "dynamodb": {"Keys": {"x": {"S": "y"}}, "SequenceNumber": "1"}}, "key attributes"),
+    ],
+)
+def test_records_that_are_none_of_this_table_keep_the_batch(record: dict[str, Any], says: str) -> None:
+    """With what is wrong."""
+    made, bus = work(everything)
+    kept = made.redrive(batch(record))
+    assert kept is not None
+    assert says in kept.why
+    assert bus.rounds == []
+
+
+def test_a_record_of_another_layout_that_still_waits_keeps_the_batch() -> None:
+    """What comes before it is published."""
+    other = inserted(2, "B", ob_columns={"S": "0000000000000000"})
+    made, bus = work(everything)
+    kept = made.redrive(batch(inserted(1, "A"), other, inserted(3, "C")))
+    assert kept is not None
+    assert "other column names" in kept.why
+    assert bus.rounds == [["A"]]
+
+
+def test_a_stream_that_gives_no_answer_keeps_the_batch() -> None:
+    """It is no loss."""
+    made, _ = work(everything, error=StreamUnavailable("slow down"))
+    kept = made.redrive(batch())
+    assert kept is not None
+    assert ("slow down" in kept.why, kept.lost) == (True, False)

@@ -1,0 +1,242 @@
+"""What may go wrong with parked records on the way: nothing is lost, and everything is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from parked_shell import became, park, parked_of, row
+
+from dynamodb_outbox import Outbox
+from dynamodb_outbox.core.record.states import state_of
+from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
+from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.recover import ParkedRecords
+from source_steps import SteadyClock
+from sweep_shell import CONTENT, Bus, Shop
+
+if TYPE_CHECKING:
+    from conftest import Account
+    from dynamodb_outbox.event import Event
+
+
+@pytest.fixture
+def shop(engine: Account) -> Shop:
+    """Return a table of the default layout."""
+    return Shop(engine)
+
+
+def parked(shop: Shop, *keys: str) -> list[str]:
+    """Commit events and have them parked; return their ids."""
+    ids = [shop.emit(key) for key in keys]
+    shop.sweeper(Bus(lambda _: CONTENT)).sweep()
+    return ids
+
+
+def test_who_dies_between_publishing_and_marking_publishes_twice(shop: Shop) -> None:
+    """The report says so; the second time has the same id, and marks."""
+    (event_id,) = parked(shop, "A")
+    bus = Bus()
+    shop.fail("BatchExecuteStatement", "ThrottlingException", times=3)
+    report = parked_of(shop).redrive(bus, all=True)
+    assert (became(report), report.unsettled, report.is_complete) == ([(event_id, "published")], 1, False)
+    report = parked_of(shop).redrive(bus, all=True)
+    assert (bus.ids, report.unsettled, shop.index("parked")) == ([event_id] * 2, 0, [])
+
+
+def test_a_record_that_somebody_discards_meanwhile_is_not_made_published(shop: Shop) -> None:
+    """It was published all the same; its state is the first one's that decided."""
+    (event_id,) = parked(shop, "A")
+    shop.before("BatchExecuteStatement", lambda: parked_of(shop).discard("no", ids=[event_id]))
+    bus = Bus()
+    report = parked_of(shop).redrive(bus, all=True)
+    assert (bus.ids, report.unsettled) == ([event_id], 0)
+    assert [state_of(item, shop.layout) for item in shop.items()] == ["discarded"]
+    assert parked_of(shop).redrive(bus, ids=[event_id]).missing == (event_id,)
+
+
+def test_reads_that_fail_are_made_again_and_then_told(shop: Shop) -> None:
+    """Throttling passes; what does not is an error, and nothing was done."""
+    parked(shop, "A")
+    clock = SteadyClock()
+    shop.fail("BatchGetItem", "ThrottlingException", times=2)
+    assert len(parked_of(shop, clock=clock).list()) == 1
+    shop.fail("Query", "ThrottlingException", times=3)
+    with pytest.raises(TableUnavailable, match="ThrottlingException") as caught:
+        parked_of(shop, clock=clock).list()
+    assert caught.value.retryable
+    shop.fail("BatchGetItem", "AccessDeniedException")
+    bus = Bus()
+    with pytest.raises(TableUnavailable, match="AccessDenied") as caught:
+        parked_of(shop, clock=clock).redrive(bus, all=True)
+    assert (caught.value.retryable, bus.requests) == (False, 0)
+
+
+def test_a_refusal_that_cannot_be_noted_leaves_the_record_as_it_was(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The report has the reason all the same."""
+    (event_id,) = parked(shop, "A")
+    before = shop.items()
+    shop.fail("UpdateItem", "AccessDeniedException")
+    report = parked_of(shop).redrive(Bus(lambda _: CONTENT), all=True)
+    assert (became(report), report.records[0].why) == ([(event_id, "refused")], "Bad: never")
+    assert shop.items() == before
+    assert "could not be noted" in caplog.text
+
+
+def test_a_discard_whose_answer_was_lost_is_found_done(shop: Shop) -> None:
+    """The SDK's own second attempt meets what the first one has stored."""
+    (event_id,) = parked(shop, "A")
+    other = parked_of(shop)
+    shop.before("UpdateItem", lambda: other.discard("first", ids=[event_id]))
+    assert became(parked_of(shop).discard("second", ids=[event_id])) == [(event_id, "discarded")]
+    assert shop.items()[0]["discarded_reason"] == {"S": "first"}
+
+
+def test_a_record_that_is_published_before_it_is_discarded_is_gone(shop: Shop) -> None:
+    """By a redrive that ran at the same time."""
+    (event_id,) = parked(shop, "A")
+    shop.before("UpdateItem", lambda: parked_of(shop).redrive(Bus(), all=True))
+    report = parked_of(shop).discard("no", ids=[event_id])
+    assert (became(report), report.records[0].why) == ([(event_id, "gone")], "it is parked no more")
+
+
+def test_many_records_are_read_page_by_page_the_oldest_first(shop: Shop) -> None:
+    """All of them, in a listing and in a redrive that takes them away meanwhile."""
+    for begin in range(0, 225, 25):
+        requests = [{"PutRequest": {"Item": _parked_row(number)}} for number in range(begin, begin + 25)]
+        shop.client.batch_write_item(RequestItems={"shop": requests})
+    written = [record.written_ms for record in parked_of(shop).list()]
+    assert (len(written), written) == (225, sorted(map(int, filter(None, written))))
+    bus = Bus()
+    report = parked_of(shop).redrive(bus, type="order.placed")
+    assert (report.count("published"), len(bus.ids), shop.index("parked")) == (225, 225, [])
+
+
+def _parked_row(number: int) -> dict[str, Any]:
+    marks = {"ob_state": {"S": "parked"}, "ob_pending": {"S": "parked"}, "at": {"N": str(1000 - number)}}
+    return {**row(number), **marks, "pk": {"S": f"ORDER#{number}"}, "id": {"S": "x"}, "key": {"S": f"ORDER#{number}"}}
+
+
+def test_all_events_of_a_record_are_published_and_found_by_their_ids(shop: Shop) -> None:
+    """Also those that were not refused: who parked the record may have died before they were sent."""
+    with shop.outbox.transaction() as tx:
+        events = [tx.emit(f"order.{n}", {"n": n}, key="A") for n in range(3)]
+    bad = events[1].id
+    shop.sweeper(Bus(lambda event: CONTENT if event.id == bad else None)).sweep()
+    (record,) = parked_of(shop).list(type="order.1")
+    assert [(event.id == bad, event.refused) for event in record.events] == [
+        (False, False),
+        (True, True),
+        (False, False),
+    ]
+    assert parked_of(shop).list(type="order.7") == parked_of(shop).list(key="B") == ()
+    ((shown, data),) = parked_of(shop).show(bad)
+    assert (shown, [event.data for event in data]) == (record, [{"n": 0}, {"n": 1}, {"n": 2}])
+    bus = Bus(lambda event: CONTENT if event.id == bad else None)
+    assert became(parked_of(shop).redrive(bus, ids=[bad])) == [(record.id, "refused")]
+    assert bus.payloads() == [{"n": 0}]
+    bus.script = lambda _: None
+    parked_of(shop).redrive(bus, ids=[bad])
+    assert bus.payloads() == [{"n": 0}, {"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_one_that_was_overtaken_says_so(shop: Shop) -> None:
+    """A later event of its key had been published; that of another key says nothing."""
+    first, _, other = shop.emit("A"), shop.emit("A"), shop.emit("B")
+    shop.sweeper(Bus(lambda event: CONTENT if event.id in {first, other} else None)).sweep()
+    report = parked_of(shop).redrive(Bus(), all=True)
+    assert {one.record.id: one.overtaken for one in report.records} == {first: True, other: False}
+
+
+def test_what_cannot_be_read_is_told_and_refused_again(shop: Shop) -> None:
+    """Its payload is no JSON; once it is corrected it is published."""
+    bad = row(payload={"S": "{"})
+    shop.client.put_item(TableName="shop", Item=bad)
+    park(shop, bad)
+    (record,) = parked_of(shop).list()
+    assert (record.events, record.id) == ((), "ORDER%231#1")
+    assert "not JSON" in str(record.unreadable)
+    report = parked_of(shop).redrive(Bus(), all=True)
+    assert report.records[0].became == "refused"
+    assert report.records[0].why.startswith("InvalidRecord: ")
+    shop.client.update_item(
+        TableName="shop",
+        Key={name: bad[name] for name in ("pk", "sk")},
+        UpdateExpression="SET payload = :p",
+        ExpressionAttributeValues={":p": {"S": "{}"}},
+    )
+    assert parked_of(shop).redrive(Bus(), all=True).is_complete
+
+
+def test_records_of_other_layouts_and_regions_are_left_alone(shop: Shop, engine: Account) -> None:
+    """The ones are not seen; the others say where they are to be redriven."""
+    other = Outbox("shop", source="s", client=engine.client("dynamodb"), layout=Layout(prefix="OTHER#"))
+    with other.transaction() as tx:
+        tx.emit("order.placed", {}, key="A")
+    shop.emit("B")
+    items = {item["key"]["S"]: item for item in shop.items()}
+    park(shop, items["A"])
+    park(shop, {**items["B"], "region": {"S": "eu-north-1"}})
+    bus = Bus()
+    report = parked_of(shop).redrive(bus, all=True)
+    (left,) = report.records
+    assert (left.record.key, left.became, bus.requests) == ("B", "left", 0)
+    assert "eu-north-1" in left.why
+
+
+def test_what_is_parked_of_a_parked_key_meanwhile_is_published_too(shop: Shop) -> None:
+    """As long as the key is parked, relays park what follows; then it goes on."""
+    first = shop.emit("A")
+    refuse = Bus(lambda event: CONTENT if event.id == first else None)
+    shop.sweeper(refuse, on_poison="park_key").sweep()
+    more: list[str] = []
+
+    def busy(event: Event) -> None:
+        if event.id == first:
+            more.append(shop.emit("A"))
+            shop.sweeper(refuse, on_poison="park_key").sweep()
+
+    bus = Bus(busy)
+    report = parked_of(shop).redrive(bus, key="A")
+    assert (bus.ids, report.released, shop.index("parked")) == ([first, *more], ("A",), [])
+
+
+def test_a_part_of_a_parked_key_does_not_let_it_go(shop: Shop) -> None:
+    """Its last record does, published or discarded; a key that cannot be let go is told."""
+    first, second, third = shop.emit("A"), shop.emit("A"), shop.emit("A")
+    refuse = Bus(lambda event: CONTENT if event.id == first else None)
+    shop.sweeper(refuse, on_poison="park_key").sweep()
+    assert parked_of(shop).redrive(Bus(), ids=[first]).released == ()
+    assert parked_of(shop).discard("no", ids=[second]).released == ()
+    assert parked_of(shop).discard("no", ids=[second], dry_run=True).missing == (second,)
+    shop.fail("DeleteItem", "AccessDeniedException", times=1)
+    report = parked_of(shop).discard("no", ids=[third])
+    assert list(report.unreleased) == ["A"]
+    assert not report.is_complete
+
+
+def test_arguments_that_cannot_be_meant_are_refused(shop: Shop) -> None:
+    """Before anything is read."""
+    parked = parked_of(shop)
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"all": True, "key": "A"},
+        {"ids": "one"},
+        {"ids": [""]},
+        {"key": ""},
+        {"all": 1},
+        {"all": True, "dry_run": "no"},
+    ]
+    shop.calls.clear()
+    for arguments in wrong:
+        with pytest.raises(ConfigurationError):
+            parked.redrive(Bus(), **arguments)
+        with pytest.raises(ConfigurationError):
+            parked.discard("no", **arguments)
+    with pytest.raises(ConfigurationError):
+        parked.discard("", all=True)
+    with pytest.raises(ConfigurationError):
+        ParkedRecords("")
+    assert not shop.calls
