@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +35,17 @@ from dynamodb_outbox.errors import (
 )
 from dynamodb_outbox.event import DataRef
 from dynamodb_outbox.local.provision import create_queue, create_table
-from dynamodb_outbox.sinks import Answered, Fault, Kind, Prepared, RequestFailed, Sqs
+from dynamodb_outbox.sinks import (
+    Answered,
+    Fault,
+    Kind,
+    Prepared,
+    Presence,
+    RequestFailed,
+    SinkLimits,
+    Sqs,
+    Verified,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,6 +266,8 @@ class Sink:
     """A sink that gives what it was made with."""
 
     name = "attic"
+    limits = SinkLimits(10, 1_000, 1_000)
+    request_ms = 1_000
 
     def __init__(self, prepared: Any = None, outcome: Any = None) -> None:
         self.prepared = prepared or Prepared({}, 1)
@@ -270,6 +283,10 @@ class Sink:
         """Give what was given."""
         self.published.append(entries)
         return self.outcome
+
+    def verify(self) -> Verified:
+        """Find it there."""
+        return Verified(Presence.OK)
 
 
 @pytest.mark.parametrize(
@@ -316,6 +333,7 @@ def test_an_observer_that_raises_changes_nothing(caplog: pytest.LogCaptureFixtur
         {"observer": print},
         {"rejected": "queue"},
         {"rejected": Sqs},
+        {"rejected": SimpleNamespace(prepare=print, publish=print)},
         {"records": "layout"},
         {"foreign": "id"},
         {"read_first": "yes"},

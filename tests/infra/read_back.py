@@ -46,6 +46,35 @@ KINDS = {"s3": "S3", "sqs": "SQS", "sns": "SNS"}
 CLOSED = {"BlockPublicAcls": True, "BlockPublicPolicy": True, "IgnorePublicAcls": True, "RestrictPublicBuckets": True}
 
 
+VERSION = "2012-10-17"
+
+
+def denied_without_tls(id_: str) -> dict[str, Any]:
+    """Return the policy that a bucket has to have."""
+    statement = {
+        "Sid": "EncryptedInTransit",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [f"${{{id_}.arn}}", f"${{{id_}.arn}}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return {"Version": VERSION, "Statement": [statement]}
+
+
+def open_to_alarms(id_: str) -> dict[str, Any]:
+    """Return the policy that a topic has to have."""
+    statement = {
+        "Sid": "Alarms",
+        "Effect": "Allow",
+        "Principal": {"Service": "cloudwatch.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": f"${{{id_}.arn}}",
+        "Condition": {"StringEquals": {"aws:SourceAccount": "${AccountId}"}},
+    }
+    return {"Version": VERSION, "Statement": [statement]}
+
+
 class Taken(dict[str, Any]):
     """Properties that are taken one by one; `done` fails when some were not."""
 
@@ -91,6 +120,16 @@ class Template:
         if word == "Fn::Sub":
             return re.sub(r"\$\{(!?)([^}]*)\}", self._inside, content)
         return self._reference(content if word == "Ref" else ".".join(content))
+
+    def plain(self, said: Any) -> Any:
+        """Return values within values in the form of `canonical`."""
+        if isinstance(said, list):
+            return [self.plain(each) for each in said]
+        if not isinstance(said, dict):
+            return said
+        if len(said) == 1 and next(iter(said)).startswith(("Ref", "Fn::")):
+            return self.value(said)
+        return {name: self.plain(each) for name, each in said.items()}
 
     def id_of(self, said: Any) -> str:
         """Return the id of the resource whose name or ARN a value is."""
@@ -208,9 +247,10 @@ def bucket(template: Template, id_: str, taken: Taken) -> Bucket:
     by_default = encryption["ServerSideEncryptionByDefault"]
     key = by_default.get("KMSMasterKeyID")
     assert by_default["SSEAlgorithm"] == ("AES256" if key is None else "aws:kms")
-    (denied,) = template.only("AWS::S3::BucketPolicy", Bucket={"Ref": id_})["PolicyDocument"]["Statement"]
-    assert (denied["Effect"], denied["Principal"], denied["Action"]) == ("Deny", "*", "s3:*")
-    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    policy = template.only("AWS::S3::BucketPolicy", Bucket={"Ref": id_})
+    policy.must(Bucket={"Ref": id_})
+    assert template.plain(policy.pop("PolicyDocument")) == denied_without_tls(id_)
+    policy.done()
     return Bucket(id=id_, days=rule["ExpirationInDays"], kms_key=key)
 
 
@@ -261,7 +301,9 @@ def function(template: Template, id_: str, taken: Taken) -> Function:
     asked = Taken()
     if has_async:
         asked = template.only("AWS::Lambda::EventInvokeConfig", FunctionName={"Ref": id_}, Qualifier="$LATEST")
-    return Function(
+        asked.must(FunctionName={"Ref": id_}, Qualifier="$LATEST")
+        assert not asked.pop("DestinationConfig", {})  # SAM writes it empty
+    found = Function(
         id=id_,
         name=taken.pop("FunctionName"),
         describes=taken.pop("Description"),
@@ -274,9 +316,11 @@ def function(template: Template, id_: str, taken: Taken) -> Function:
         timeout_s=taken.pop("Timeout"),
         reserved=taken.pop("ReservedConcurrentExecutions", None),
         environment={name: template.value(each) for name, each in taken.pop("Environment")["Variables"].items()},
-        retries=asked.get("MaximumRetryAttempts"),
-        event_age_s=asked.get("MaximumEventAgeInSeconds"),
+        retries=asked.pop("MaximumRetryAttempts", None),
+        event_age_s=asked.pop("MaximumEventAgeInSeconds", None),
     )
+    asked.done()
+    return found
 
 
 def mapping(template: Template, id_: str, taken: Taken) -> StreamMapping:
@@ -309,8 +353,10 @@ def schedule(template: Template, id_: str, taken: Taken) -> Schedule:
     assert taken.pop("State", "ENABLED") == "ENABLED"
     (target,) = taken.pop("Targets")
     allowed = template.only("AWS::Lambda::Permission", Action="lambda:InvokeFunction", Principal="events.amazonaws.com")
-    assert template.id_of(allowed["FunctionName"]) == template.id_of(target["Arn"])
-    assert template.id_of(allowed["SourceArn"]) == id_
+    allowed.must(Action="lambda:InvokeFunction", Principal="events.amazonaws.com")
+    assert template.id_of(allowed.pop("FunctionName")) == template.id_of(target["Arn"])
+    assert template.id_of(allowed.pop("SourceArn")) == id_
+    allowed.done()
     found = re.fullmatch(r"rate\((\d+) (minutes?)\)", taken.pop("ScheduleExpression"))
     assert found
     assert (found[2] == "minute") is (found[1] == "1")
@@ -321,9 +367,10 @@ def topic(template: Template, id_: str, taken: Taken) -> Topic:
     """Read a topic, and see that alarms of this account may publish to it."""
     (subscribed,) = taken.pop("Subscription")
     assert subscribed.pop("Protocol") == "email"
-    (allowed,) = template.only("AWS::SNS::TopicPolicy", Topics=[{"Ref": id_}])["PolicyDocument"]["Statement"]
-    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    policy = template.only("AWS::SNS::TopicPolicy", Topics=[{"Ref": id_}])
+    policy.must(Topics=[{"Ref": id_}])
+    assert template.plain(policy.pop("PolicyDocument")) == open_to_alarms(id_)
+    policy.done()
     return Topic(id=id_, name=taken.pop("TopicName"), email=subscribed["Endpoint"])
 
 

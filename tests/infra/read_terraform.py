@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import hcl2
-from read_back import KINDS, Taken
+from read_back import KINDS, Taken, denied_without_tls, open_to_alarms
 
 from dynamodb_outbox.infra.resources import (
     Alarm,
@@ -214,11 +214,9 @@ def bucket(configuration: Configuration, id_: str, taken: Taken) -> Bucket:
     (expire,) = expiry["rule"]
     assert expire["status"] == "Enabled"
     policy = configuration.beside("aws_s3_bucket_policy", id_)
-    assert told == expiry["bucket"] == policy["bucket"] == name
-    (denied,) = policy["policy"]["Statement"]
-    assert (denied["Effect"], denied["Principal"], denied["Action"]) == ("Deny", "*", "s3:*")
-    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert denied["Resource"] == [f"${{{id_}.arn}}", f"${{{id_}.arn}}/*"]
+    assert told == expiry["bucket"] == name
+    policy.must(bucket=name, policy=denied_without_tls(id_))
+    policy.done()
     return Bucket(id=id_, days=expire["expiration"][0]["days"], kms_key=key)
 
 
@@ -316,7 +314,8 @@ def schedule(configuration: Configuration, id_: str, taken: Taken) -> Schedule:
     assert referred(target["rule"]) == id_
     allowed = configuration.beside("aws_lambda_permission", id_)
     allowed.must(action="lambda:InvokeFunction", principal="events.amazonaws.com", source_arn=f"${{{id_}.arn}}")
-    assert allowed["function_name"] == target["arn"]
+    assert allowed.pop("function_name") == target["arn"]
+    allowed.done()
     found = re.fullmatch(r"rate\((\d+) minutes?\)", taken.pop("schedule_expression"))
     assert found
     return Schedule(id=id_, name="Schedule", function=referred(target["arn"]), minutes=int(found[1]))
@@ -326,13 +325,13 @@ def topic(configuration: Configuration, id_: str, taken: Taken) -> Topic:
     """Read a topic, its subscription, and that alarms of this account may publish to it."""
     arn = f"${{{id_}.arn}}"
     policy = configuration.beside("aws_sns_topic_policy", id_)
-    (allowed,) = policy["policy"]["Statement"]
-    assert policy["arn"] == allowed["Resource"] == arn
-    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": "${AccountId}"}}
+    policy.must(arn=arn, policy=open_to_alarms(id_))
+    policy.done()
     subscribed = configuration.beside("aws_sns_topic_subscription", id_)
     subscribed.must(protocol="email", topic_arn=arn)
-    return Topic(id=id_, name=taken.pop("name"), email=subscribed["endpoint"])
+    found = Topic(id=id_, name=taken.pop("name"), email=subscribed.pop("endpoint"))
+    subscribed.done()
+    return found
 
 
 def alarm(_: Configuration, id_: str, taken: Taken) -> Alarm:

@@ -104,7 +104,7 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
     assert granted["GivenUp"] == ["${Failed.arn}/aws/lambda/*"]
     assert granted["PublishQueue"] == ["${Queue.arn}"]
     assert granted["Key"] == ["${Key.arn}"]
-    assert template.resources["ParkedAlarm"]["Properties"]["AlarmActions"] == ["${Ops.arn}"]
+    assert template.resources["DroppedAlarm"]["Properties"]["AlarmActions"] == ["${Ops.arn}"]
     assert "Table" not in template.resources
     assert "known-later" not in str(template.resources)
 

@@ -138,7 +138,7 @@ class DynamoParkedRecords:
         try:
             self._client.get().update_item(**moves.out_of_index(table, record, self._layout))
         except _FAILS as error:
-            return False if is_refused(error, _CONDITION) else _failed(error)
+            return False if is_refused(error, CONDITION_FAILED) else _failed(error)
         return True
 
 

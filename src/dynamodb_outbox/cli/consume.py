@@ -49,7 +49,7 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
         traceback.print_exc()
         raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}") from None
-    handler = getattr(found, "lambda_handler", found)
+    handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
     if not callable(handler):
         raise Unusable(f"{named} is neither an Inbox nor a handler")
-    return handler  # type: ignore[no-any-return] # whatever the user's module holds
+    return handler

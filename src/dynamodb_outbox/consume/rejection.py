@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
 from dynamodb_outbox.errors import ConfigurationError, RejectionUnpublished
+from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
@@ -25,8 +26,11 @@ _NO_RESULT = Fault(Kind.UNKNOWN, "NoResult", "the answer has no result for it")
 
 def checked_sink(given: object) -> None:
     """Raise ConfigurationError for what is no sink."""
-    if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in ("prepare", "publish")):
-        raise ConfigurationError(f"Inbox: rejected is {shown(given)}; a sink, such as Sqs(url), is needed.")
+    missing = lacks(given)
+    if missing:
+        raise ConfigurationError(
+            f"Inbox: rejected is {shown(given)}; a sink, such as Sqs(url), is needed. It lacks {', '.join(missing)}."
+        )
 
 
 def publish_rejected(sink: Sink, event: Event, consumer: str, reason: str) -> None:

@@ -14,7 +14,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.metrics import NAMESPACE, OLDEST_PENDING, PARKED, TABLE
 from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
 from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
 
@@ -32,14 +31,13 @@ _FIVE_S = 5 * _MINUTE_S
 _RELAY = {"FunctionName": Attribute("Relay", "name")}
 _SWEEPER = {"FunctionName": Attribute("Sweeper", "name")}
 _TABLE = {"TableName": TABLE_NAME}
-_OURS = {TABLE: TABLE_NAME}
 _MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
 
 
 def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
     found = _Alarms(deployment, notify)
-    return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
+    return (*found.of_relay(), *found.of_table(), *found.of_sweeper())
 
 
 class _Alarms:
@@ -90,19 +88,8 @@ class _Alarms:
             datapoints=3,
         )
 
-    def of_records(self) -> Iterator[Alarm]:
-        """Yield those on what is in the table."""
-        yield self._alarm(
-            "Parked",
-            "Events are parked: their sink can never accept them as they are. Somebody has to decide.",
-            _metric(PARKED, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
-        )
-        yield self._alarm(
-            "OldestPending",
-            "A committed event has not been published for a long time.",
-            _metric(OLDEST_PENDING, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
-            threshold=self._late_ms + 2 * self._sweep_s * 1000,
-        )
+    def of_table(self) -> Iterator[Alarm]:
+        """Yield the one on what the table is written."""
         yield self._alarm(
             "Silence",
             "The table is written to, and nothing of its stream is read: the mapping is disabled, or reads another.",
@@ -173,11 +160,7 @@ _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 6
 
 def dashboard(deployment: Deployment, watched: Sequence[Alarm]) -> Dashboard:
     """Return the dashboard: the alarms, and the metrics behind them."""
-    own = (
-        ("Parked records", "Maximum", ((NAMESPACE, PARKED, _OURS),)),
-        ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, _OURS),)),
-        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),
-    )
+    own = (("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),)
     widgets: list[dict[str, Any]] = [
         {
             "type": "alarm",

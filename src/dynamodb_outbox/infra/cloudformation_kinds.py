@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.infra.references import Attribute, Value, joined
+from dynamodb_outbox.infra.documents import Say, bucket_policy, role_policy, topic_policy, trust_policy
+from dynamodb_outbox.infra.references import Attribute
 from dynamodb_outbox.infra.resources import (
     Alarm,
     Archive,
@@ -22,15 +22,16 @@ from dynamodb_outbox.infra.resources import (
     Resource,
     Role,
     Schedule,
-    Statement,
     StreamMapping,
     Table,
     Topic,
 )
 
-__all__ = ["ATTRIBUTES", "POLICY_VERSION", "PROPERTIES", "mapping_properties", "policy_document", "schedule_expression"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
-Say = Callable[[Value], Any]
+__all__ = ["ATTRIBUTES", "PROPERTIES", "mapping_properties", "schedule_expression"]
+
 Made = dict[str, Any]
 
 ATTRIBUTES: Mapping[tuple[type[Resource], str], str | None] = {
@@ -51,21 +52,6 @@ ATTRIBUTES: Mapping[tuple[type[Resource], str], str | None] = {
 """What CloudFormation calls an attribute of a kind; None where it is what Ref gives."""
 
 _KEPT = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
-POLICY_VERSION = "2012-10-17"
-
-
-def policy_document(statements: tuple[Statement, ...], say: Say) -> Made:
-    """Return the document of a policy."""
-    said = []
-    for each in statements:
-        one: Made = {
-            "Sid": each.sid,
-            "Effect": "Allow",
-            "Action": list(each.actions),
-            "Resource": [say(resource) for resource in each.resources],
-        }
-        said.append(one if each.condition is None else one | {"Condition": each.condition})
-    return {"Version": POLICY_VERSION, "Statement": said}
 
 
 def schedule_expression(minutes: int) -> str:
@@ -136,15 +122,6 @@ def _bucket(bucket: Bucket, say: Say) -> Made:
         by_default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": bucket.kms_key}
     encryption: Made = {"ServerSideEncryptionByDefault": by_default, "BucketKeyEnabled": bucket.kms_key is not None}
     closed = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
-    arn = Attribute(bucket.id, "arn")
-    plain = {
-        "Sid": "EncryptedInTransit",
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "s3:*",
-        "Resource": [say(arn), say(joined(arn, "/*"))],
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
     properties = {
         "BucketEncryption": {"ServerSideEncryptionConfiguration": [encryption]},
         "PublicAccessBlockConfiguration": dict.fromkeys(closed, True),
@@ -152,7 +129,7 @@ def _bucket(bucket: Bucket, say: Say) -> Made:
             "Rules": [{"Id": "expire", "Status": "Enabled", "ExpirationInDays": bucket.days}],
         },
     }
-    policy = {"Version": POLICY_VERSION, "Statement": [plain]}
+    policy = bucket_policy(bucket, say)
     return {
         bucket.id: _resource("S3::Bucket", properties, **_KEPT),
         f"{bucket.id}Policy": _resource(
@@ -168,10 +145,9 @@ def _log_group(group: LogGroup, _say: Say) -> Made:
 
 
 def _role(role: Role, say: Say) -> Made:
-    trusted = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
     properties = {
-        "AssumeRolePolicyDocument": {"Version": POLICY_VERSION, "Statement": [trusted]},
-        "Policies": [{"PolicyName": role.policy, "PolicyDocument": policy_document(role.statements, say)}],
+        "AssumeRolePolicyDocument": trust_policy(),
+        "Policies": [{"PolicyName": role.policy, "PolicyDocument": role_policy(role.statements, say)}],
     }
     return {role.id: _resource("IAM::Role", properties)}
 
@@ -232,15 +208,7 @@ def _schedule(schedule: Schedule, say: Say) -> Made:
 
 def _topic(topic: Topic, say: Say) -> Made:
     arn = say(Attribute(topic.id, "arn"))
-    allowed = {
-        "Sid": "Alarms",
-        "Effect": "Allow",
-        "Principal": {"Service": "cloudwatch.amazonaws.com"},
-        "Action": "sns:Publish",
-        "Resource": arn,
-        "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
-    }
-    policy = {"Topics": [arn], "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [allowed]}}
+    policy = {"Topics": [arn], "PolicyDocument": topic_policy(topic, {"Ref": "AWS::AccountId"}, say)}
     subscribed = [{"Protocol": "email", "Endpoint": topic.email}]
     return {
         topic.id: _resource("SNS::Topic", {"TopicName": topic.name, "Subscription": subscribed}),

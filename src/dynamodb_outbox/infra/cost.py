@@ -51,8 +51,8 @@ _GB = 1024**3
 _OVERHEAD_MS = 10
 """Of an invocation, besides the calls that it waits for."""
 _ENTRIES = {"bus": EVENTBRIDGE.entries, "topic": SNS.entries, "queue": SQS.entries}
-_ALARM_METRICS = 12  # of 11 alarms: one compares two
-_METRICS = 8  # two of our own, and six counts of the mapping
+_ALARM_METRICS = 10  # of 9 alarms: one compares two
+_METRICS = 6  # counts of the mapping
 _RANGES = {
     "events": (0, 10**12),
     "record_bytes": (1, 400_000),

@@ -15,8 +15,9 @@ from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import Function, Schedule, StreamMapping
 
 if TYPE_CHECKING:
-    from dynamodb_outbox.infra.cloudformation_kinds import Made, Say
+    from dynamodb_outbox.infra.cloudformation_kinds import Made
     from dynamodb_outbox.infra.deployment import Deployment
+    from dynamodb_outbox.infra.documents import Say
 
 __all__ = ["sam"]
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.infra.cloudformation_kinds import POLICY_VERSION, policy_document, schedule_expression
+from dynamodb_outbox.infra.cloudformation_kinds import schedule_expression
+from dynamodb_outbox.infra.documents import Say, bucket_policy, role_policy, topic_policy, trust_policy
 from dynamodb_outbox.infra.hcl import Block, Call, Expression
-from dynamodb_outbox.infra.references import Attribute, Value, joined
+from dynamodb_outbox.infra.references import Attribute
 from dynamodb_outbox.infra.resources import (
     Alarm,
     Archive,
@@ -30,9 +30,11 @@ from dynamodb_outbox.infra.resources import (
     Topic,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 __all__ = ["ADDRESSES", "BLOCKS", "label"]
 
-Say = Callable[[Value], Any]
 Blocks = list[Block]
 
 ADDRESSES: Mapping[tuple[type[Resource], str], str] = {
@@ -121,17 +123,8 @@ def _bucket(bucket: Bucket, say: Say) -> Blocks:
     if bucket.kms_key is not None:
         algorithm = {"sse_algorithm": "aws:kms", "kms_master_key_id": bucket.kms_key}
     by_default = _in("apply_server_side_encryption_by_default", **algorithm)
-    arn = Attribute(bucket.id, "arn")
-    plain = {
-        "Sid": "EncryptedInTransit",
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "s3:*",
-        "Resource": [say(arn), say(joined(arn, "/*"))],
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
     expire = _in("rule", _in("filter"), _in("expiration", days=bucket.days), id="expire", status="Enabled")
-    policy = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [plain]})
+    policy = Call("jsonencode", bucket_policy(bucket, say))
     return [
         _made("s3_bucket", bucket.id, {}, _KEPT),
         _made("s3_bucket_public_access_block", bucket.id, {**name, **dict.fromkeys(closed, True)}),
@@ -151,12 +144,11 @@ def _log_group(group: LogGroup, _say: Say) -> Blocks:
 
 
 def _role(role: Role, say: Say) -> Blocks:
-    trusted = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    trust = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [trusted]})
+    trust = Call("jsonencode", trust_policy())
     policy = {
         "name": role.policy,
         "role": Expression(f"aws_iam_role.{label(role.id)}.id"),
-        "policy": Call("jsonencode", policy_document(role.statements, say)),
+        "policy": Call("jsonencode", role_policy(role.statements, say)),
     }
     return [
         _made("iam_role", role.id, {"assume_role_policy": trust}),
@@ -240,15 +232,8 @@ def _schedule(schedule: Schedule, say: Say) -> Blocks:
 
 def _topic(topic: Topic, say: Say) -> Blocks:
     arn = say(Attribute(topic.id, "arn"))
-    allowed = {
-        "Sid": "Alarms",
-        "Effect": "Allow",
-        "Principal": {"Service": "cloudwatch.amazonaws.com"},
-        "Action": "sns:Publish",
-        "Resource": arn,
-        "Condition": {"StringEquals": {"aws:SourceAccount": Expression("data.aws_caller_identity.current.account_id")}},
-    }
-    policy = Call("jsonencode", {"Version": POLICY_VERSION, "Statement": [allowed]})
+    account = Expression("data.aws_caller_identity.current.account_id")
+    policy = Call("jsonencode", topic_policy(topic, account, say))
     return [
         _made("sns_topic", topic.id, {"name": topic.name}),
         _made("sns_topic_policy", topic.id, {"arn": arn, "policy": policy}),

@@ -33,7 +33,7 @@ from dynamodb_outbox.recover.reports import Kept
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.invocation import Tools
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
-from dynamodb_outbox.sdk.clients import OwnClient, refuse_resource_client, table_config
+from dynamodb_outbox.sdk.clients import OwnClient, TableClient, table_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,9 +102,7 @@ class FailedBatches:
             breaker_after=breaker_after,
         )
         self._source = self.table if source is None else source_of("FailedBatches", source)
-        self._client = OwnClient("dynamodb", table_config(_TIMEOUT_S), client)
-        if client is not None:
-            refuse_resource_client(client)
+        self._client = TableClient(table_config(_TIMEOUT_S), client)
         self._streams = OwnClient("dynamodbstreams", table_config(_TIMEOUT_S), streams_client)
         self._sqs_client = sqs_client
         self._s3_client = s3_client

@@ -18,7 +18,7 @@ from dynamodb_outbox.core.record.pending import shards_of
 from dynamodb_outbox.core.record.schema import PARKED
 from dynamodb_outbox.errors import TableUnavailable
 from dynamodb_outbox.relay.setup import layout_of, table_of
-from dynamodb_outbox.sdk.clients import OwnClient, table_config
+from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.record.leases import Lease
@@ -68,7 +68,7 @@ def status_of(
     Raises TableUnavailable when it cannot be read, ConfigurationError for arguments that cannot work.
     """
     name, layout = table_of("status_of", table), layout_of("status_of", layout)
-    client = OwnClient("dynamodb", table_config(_TIMEOUT_S), client).get()
+    client = TableClient(table_config(_TIMEOUT_S), client).get()
     index = DynamoPendingIndex(layout, client=client)
     leases = DynamoLeases(layout, client=client)
     shards = shards_of(layout)
