@@ -14,9 +14,8 @@ from dynamodb_outbox.core.error_codes import NO_TABLE
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.sweeping.commands import Failed, KeyFound, Listed, Tally
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,6 @@ __all__ = ["DynamoPendingIndex"]
 
 _FULL_PAGES = 2
 _PAGES = 50
-_FAILS = (*TRANSPORT, ConfigurationError)
 _LEFT_OUT = Failed("the answer left items unread (UnprocessedKeys), as a table does that is asked for too much", True)
 
 
@@ -68,7 +66,7 @@ class DynamoPendingIndex:
         )
         try:
             answer = self._client.get().query(**request)
-        except _FAILS as error:
+        except FAILS as error:
             return self._failed(error, table)
         entries = tuple(pending.entry_of(item, self._layout) for item in answer.get("Items", ()))
         return Listed(entries, answer.get("LastEvaluatedKey") or None)
@@ -79,7 +77,7 @@ class DynamoPendingIndex:
             if self._layout.sk is None:
                 return self._read_one_by_one(table, entries, complete=len(entries) <= BATCH_GET_KEYS)
             return self._read_partition(table, entries)
-        except _FAILS as error:
+        except FAILS as error:
             return KeyFound(failure=self._failed(error, table))
 
     def tally(self, table: str, shard: str) -> Tally:
@@ -95,7 +93,7 @@ class DynamoPendingIndex:
             if not count:
                 return Tally()
             answer = self._client.get().query(**pending.listing(table, shard, self._layout, most=1))
-        except _FAILS as error:
+        except FAILS as error:
             return Tally(failure=self._failed(error, table))
         oldest = [pending.entry_of(item, self._layout).at_ms for item in answer.get("Items", ())]
         return Tally(count, oldest[0] if oldest else None)

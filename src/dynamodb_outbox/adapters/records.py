@@ -21,9 +21,8 @@ from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, Said, is_lost, is_refused, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, Said, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +59,6 @@ _REPLACED = moves.Parked(
     failure="another record is under its keys by now, and keys of this table's types have no place for it beside that"
 )
 _PARK_TURNS = 3
-_FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoRecordStates:
@@ -90,7 +88,7 @@ class DynamoRecordStates:
             return moves.Settled(done=len(images))
         try:
             answer = self._client.get().batch_execute_statement(Statements=batch.statements)
-        except _FAILS as error:
+        except FAILS as error:
             if may_pass(error):
                 return moves.Settled(done=batch.idle, again=batch.concerned)
             return moves.Settled(done=batch.idle, failed={self._why(error, table): len(batch.concerned)})
@@ -118,7 +116,7 @@ class DynamoRecordStates:
         """
         try:
             parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
-        except _FAILS as error:
+        except FAILS as error:
             if not is_refused(error, _INVALID):
                 return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
             parked = None
@@ -128,14 +126,14 @@ class DynamoRecordStates:
             return _NO_PLACE
         try:
             return self._park_apart(table, image, parking)
-        except _FAILS as error:
+        except FAILS as error:
             return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
 
     def find(self, table: str, key: WireItem) -> Found:
         """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
         try:
             return Found(self._read(table, key))
-        except _FAILS as error:
+        except FAILS as error:
             return Found({}, self._why(error, table))
 
     def _why_of_one(self, code: str, error: Mapping[str, str], table: str) -> str:
