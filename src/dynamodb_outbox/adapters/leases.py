@@ -40,11 +40,6 @@ class DynamoLeases:
         self._layout = layout
         self._client = TableClient(table_config(timeout_s), client)
 
-    @property
-    def request_ms(self) -> int:
-        """The longest time that one request may take, in milliseconds."""
-        return self._client.call_ms
-
     def read(self, table: str, shard: str) -> LeaseFound | Failed:
         """Read the lease of a partition of the index, consistently; every failure of the call is an answer."""
         try:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.error_codes import NO_TABLE
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.sweeping.commands import Failed, KeyFound, Listed, Tally
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import FAILS, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +47,6 @@ class DynamoPendingIndex:
         """The AWS Region of the table. Raises ConfigurationError when no client can be made."""
         region: str | None = self._client.get().meta.region_name
         return region
-
-    @property
-    def request_ms(self) -> int:
-        """The longest time that one request may take, in milliseconds."""
-        return self._client.call_ms
 
     def list(self, table: str, asked: List) -> Listed | Failed:
         """Return a page of a partition of the index; every failure of the call is an answer."""
@@ -122,9 +116,4 @@ class DynamoPendingIndex:
         return KeyFound(tuple(filter(pending.is_in_index, found)), complete)
 
     def _failed(self, error: Exception, table: str) -> Failed:
-        return Failed(self._why(error, table), may_pass(error))
-
-    def _why(self, error: Exception, table: str) -> str:
-        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
-        what = said(error)
-        return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
+        return Failed(self._client.why(error, table), may_pass(error))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONDITION_FAILED, CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED, CONFLICTS, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import FAILS, Said, is_lost, is_refused, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, Said, is_lost, is_refused, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class DynamoRecordStates:
         except FAILS as error:
             if may_pass(error):
                 return moves.Settled(done=batch.idle, again=batch.concerned)
-            return moves.Settled(done=batch.idle, failed={self._why(error, table): len(batch.concerned)})
+            return moves.Settled(done=batch.idle, failed={self._client.why(error, table): len(batch.concerned)})
         responses = answer.get("Responses", ())
         if len(responses) != len(batch.statements):
             return moves.Settled(done=batch.idle, again=batch.concerned)
@@ -118,7 +118,7 @@ class DynamoRecordStates:
             parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
         except FAILS as error:
             if not is_refused(error, _INVALID):
-                return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
+                return moves.Parked(failure=self._client.why(error, table), lost=is_lost(error))
             parked = None
         if parked is not None:
             return parked
@@ -127,25 +127,20 @@ class DynamoRecordStates:
         try:
             return self._park_apart(table, image, parking)
         except FAILS as error:
-            return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
+            return moves.Parked(failure=self._client.why(error, table), lost=is_lost(error))
 
     def find(self, table: str, key: WireItem) -> Found:
         """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
         try:
             return Found(self._read(table, key))
         except FAILS as error:
-            return Found({}, self._why(error, table))
+            return Found({}, self._client.why(error, table))
 
     def _why_of_one(self, code: str, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
         if code == _NO_TABLE:
             return f"{code} (table {table!r}; {self._client.place})"
         return str(Said(code, error.get("Message", "") if code == _DENIED else "", 0))
-
-    def _why(self, error: Exception, table: str) -> str:
-        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
-        what = said(error)
-        return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
 
     def _park(self, table: str, image: WireItem, parking: Parking) -> Parked | None:
         """Return what came of it, None when the record has to be parked apart."""
