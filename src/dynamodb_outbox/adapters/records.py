@@ -151,7 +151,7 @@ class DynamoRecordStates:
             if (parked := self._parked_away(table, image, found, parking)) is not None:
                 return parked
             if self._is_done(table, found, parking):
-                return moves.Parked()
+                return moves.Parked(new=moves.is_parked_by(found, self._layout, parking))
             if state_of(found, self._layout) == PARKED:
                 continue
             if moves.stands_alone(found, self._layout):
@@ -185,7 +185,7 @@ class DynamoRecordStates:
             key, apart = self._read_apart(table, image)
             if apart:
                 if self._is_done(table, apart, parking):
-                    return moves.Parked()
+                    return moves.Parked(new=moves.is_parked_by(apart, self._layout, parking))
                 continue
             if key is None:
                 return _TAKEN
@@ -206,7 +206,7 @@ class DynamoRecordStates:
             if found is None:
                 return moves.Parked(new=True)
             if self._is_done(table, found, parking):
-                return moves.Parked()
+                return moves.Parked(new=moves.is_parked_by(found, self._layout, parking))
         return _CHANGING
 
     def _is_done(self, table: str, found: WireItem, parking: Parking) -> bool:
