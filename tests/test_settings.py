@@ -159,7 +159,7 @@ def test_each_argument_that_text_can_say_has_a_variable() -> None:
     """What has none is what only a program can give: clients, ports, and what is made of other variables."""
     for function, arguments in OF.items():
         read = {name for name, each in BY_ARGUMENT.items() if function in each.read_by}
-        assert set(arguments) - read == {"sink", "layout", "client", "clock", "entropy", "crew"}
+        assert set(arguments) - read == {"sink", "layout", "client", "observer", "clock", "entropy", "crew"}
         assert read <= set(arguments)
     assert set(VALUES) == set(REFUSED) == set(BY_ARGUMENT)
 

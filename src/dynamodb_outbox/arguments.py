@@ -15,7 +15,19 @@ from typing import Any
 
 from dynamodb_outbox.errors import ConfigurationError, OutboxError
 
-__all__ = ["Refusal", "choice", "duration", "flag", "has_utf8_form", "mapping", "refusal", "shown", "text", "whole"]
+__all__ = [
+    "Refusal",
+    "choice",
+    "duration",
+    "flag",
+    "has_utf8_form",
+    "mapping",
+    "observer",
+    "refusal",
+    "shown",
+    "text",
+    "whole",
+]
 
 Refusal = Callable[[str], OutboxError]
 """Makes the error from the reason: `partial(InvalidEvent, "type")`."""
@@ -90,6 +102,13 @@ def flag(value: object, refuse: Refusal) -> bool:
     """Return True or False; what merely counts as one of them (the text "false") is refused."""
     if not isinstance(value, bool):
         raise refuse(f"is {shown(value)}; True or False is needed.")
+    return value
+
+
+def observer(value: object, refuse: Refusal) -> Any:
+    """Return what has an `observe`, or None."""
+    if value is not None and not callable(getattr(value, "observe", None)):
+        raise refuse(f"is {shown(value)}; an object with observe() is needed.")
     return value
 
 

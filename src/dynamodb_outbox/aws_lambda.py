@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from dynamodb_outbox.environment.settings import FunctionSettings, layout_from, layout_text, settings_of
 from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES, Variable
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
+from dynamodb_outbox.metrics import EmfMetrics
 from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _One(Generic[T]):
 
 def _relay(settings: FunctionSettings) -> Relay:
     try:
-        return Relay(settings.sink, layout=settings.layout, **settings.arguments)
+        return Relay(settings.sink, layout=settings.layout, observer=_observer(settings), **settings.arguments)
     except ConfigurationError as error:
         raise _do_not_go_together(error) from None
 
@@ -134,9 +135,13 @@ def _sweeper(settings: FunctionSettings) -> Sweeper:
     from dynamodb_outbox.recover.sweeper import Sweeper  # noqa: PLC0415 -- a relay's cold start does without
 
     try:
-        return Sweeper(settings.sink, layout=settings.layout, **settings.arguments)
+        return Sweeper(settings.sink, layout=settings.layout, observer=_observer(settings), **settings.arguments)
     except ConfigurationError as error:
         raise _do_not_go_together(error) from None
+
+
+def _observer(settings: FunctionSettings) -> EmfMetrics | None:
+    return EmfMetrics() if settings.metrics else None
 
 
 def _do_not_go_together(error: ConfigurationError) -> InvalidEnvironment:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.codec.claim import Claim, ClaimRule
     from dynamodb_outbox.core.commit.answers import Answer, ReadAnswer
-    from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.order import Position
     from dynamodb_outbox.core.record.leases import Lease
     from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
@@ -60,6 +59,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+F_contra = TypeVar("F_contra", contravariant=True)
 
 
 class Clock(Protocol):
@@ -114,10 +114,10 @@ class MessageQueue(Protocol):
         ...
 
 
-class Observer(Protocol):
-    """Looks on while events are consumed. It may be called from several threads at once."""
+class Observer(Protocol[F_contra]):
+    """Looks on while events are relayed, swept and consumed. It may be called from several threads at once."""
 
-    def observe(self, fact: Fact) -> None:
+    def observe(self, fact: F_contra) -> None:
         """Take note of something that has happened; what it raises is logged, and changes nothing."""
         ...
 

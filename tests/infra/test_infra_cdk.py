@@ -91,6 +91,7 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
     assert {name: template.value(value) for name, value in relay_of["Environment"]["Variables"].items()} == {
         "OUTBOX_SINK": '{"a": "${Bus.arn}", "b": "${Queue.arn}", "*": "arn:aws:sns:eu-west-1:123456789012:rest"}',
         "OUTBOX_TABLE": "${Table.name}",
+        "OUTBOX_METRICS": "emf",
     }
     mapping = template.resources["RelayStream"]["Properties"]
     assert mapping["EventSourceArn"] == "${Table.stream_arn}"

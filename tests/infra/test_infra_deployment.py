@@ -170,6 +170,8 @@ def test_there_is_an_alarm_for_each_way_to_lose_sight_of_events() -> None:
         ("GivenUpFailedAlarm", ["DestinationDeliveryFailures"]),
         ("RelayErrorsAlarm", ["Errors"]),
         ("RelayThrottlesAlarm", ["Throttles"]),
+        ("ParkedAlarm", ["Parked"]),
+        ("OldestPendingAlarm", ["OldestPending"]),
         ("SilenceAlarm", ["ConsumedWriteCapacityUnits", "PolledEventCount"]),
         ("SweeperErrorsAlarm", ["Errors"]),
         ("SweeperStoppedAlarm", ["Invocations"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import threading
@@ -177,6 +179,13 @@ def layout(aws: Aws, handler: Handler) -> Any:
     return [json.loads(entry["Detail"])["data"]["n"] for entry in aws.published[0]]
 
 
+def metrics(_: Aws, handler: Handler) -> Any:
+    """Return how many events the standard output says were published."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        handler(batch(1), Context())
+    return [json.loads(line)["Published"] for line in out.getvalue().splitlines()]
+
+
 def log_level(_: Aws, handler: Handler) -> Any:
     """Return from which level on this library logs."""
     handler({"Records": []}, Context())
@@ -196,6 +205,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Aws, Handler], Any], Any, Any]] = {
     "OUTBOX_REMEMBER_ACCEPTED": ("0", remember_accepted, 2, 1),
     "OUTBOX_SETTLE": ("delete", settle, "DELETE", "UPDATE"),
     "OUTBOX_LAYOUT": ('{"prefix": "EVENT#"}', layout, [2], [1]),
+    "OUTBOX_METRICS": ("emf", metrics, [1], []),
     "OUTBOX_LOG_LEVEL": ("ERROR", log_level, logging.ERROR, logging.NOTSET),
 }
 """By variable: a value, how to see what it does, and what is seen with it and without it."""

@@ -41,7 +41,7 @@ def test_an_idle_sweep_reads_one_page_of_each_partition_and_nothing_else() -> No
 def test_what_is_too_young_is_idle_too() -> None:
     """It is on its way through the relay."""
     world = World().put(record(1, age_ms=0), record(2, age_ms=4 * MINUTE))
-    assert run(sweep(world), world) == SweepReport(partitions=1, idle=1)
+    assert run(sweep(world), world) == SweepReport(partitions=1, idle=1, oldest_ms=4 * MINUTE)
     assert kinds(world) == ["List"]
 
 
@@ -51,7 +51,7 @@ def test_what_is_due_is_published_under_a_lease_that_is_left() -> None:
     report = run(sweep(world), world)
     assert kinds(world) == ROUND
     assert (world.accepted, world.pending()) == ([1, 2], [3])
-    assert report == SweepReport(partitions=1, due=2, keys=1, done=2, accepted=2, young=1)
+    assert report == SweepReport(partitions=1, due=2, keys=1, done=2, accepted=2, young=1, oldest_ms=10 * MINUTE)
     assert world.leases[SHARD] == Lease("", 2, 0, world.wall_ms)
 
 
@@ -67,7 +67,7 @@ def test_a_dry_run_reads_and_neither_leases_nor_publishes() -> None:
     world = World().put(record(1), record(2, key="B"), record(3, age_ms=0))
     report = run(sweep(world, dry_run=True), world)
     assert kinds(world) == ["List", "ReadKeys"]
-    assert report == SweepReport(partitions=1, due=2, keys=2, done=2, young=1, dry_run=True)
+    assert report == SweepReport(partitions=1, due=2, keys=2, done=2, young=1, oldest_ms=10 * MINUTE, dry_run=True)
 
 
 def test_keys_are_read_in_rounds_and_the_lease_is_written_anew_before_each_further_one() -> None:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dynamodb_outbox import arguments
 from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.arguments import refusal, shown, text
 from dynamodb_outbox.consume.envelopes import Reader
@@ -60,7 +61,7 @@ class Consumer(ABC):
         records: Layout | None,
         foreign: ForeignEvents | None,
         claim_check: ClaimCheck | None,
-        observer: Observer | None,
+        observer: Observer[Fact] | None,
         rejected: Sink | None,
     ) -> None:
         self._refusal = partial(refusal, type(self).__name__)
@@ -71,9 +72,7 @@ class Consumer(ABC):
             _one_of(foreign, ForeignEvents, self._refusal("foreign")),
         )
         self._payloads: PayloadStore | None = _one_of(claim_check, ClaimCheck, self._refusal("claim_check"))
-        if observer is not None and not callable(getattr(observer, "observe", None)):
-            raise self._refusal("observer")(f"is {shown(observer)}; an object with observe() is needed.")
-        self._observer = observer
+        self._observer: Observer[Fact] | None = arguments.observer(observer, self._refusal("observer"))
         if rejected is not None:
             checked_sink(rejected)
         self._rejected = rejected

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.adapters.s3 import ClaimCheck
     from dynamodb_outbox.core.commit.receipt import Receipt
+    from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
     from dynamodb_outbox.core.consuming.order import Position
     from dynamodb_outbox.event import Event
@@ -114,7 +115,7 @@ class Inbox(Consumer):
         records: Layout | None = None,
         foreign: ForeignEvents | None = None,
         rejected: Sink | None = None,
-        observer: Observer | None = None,
+        observer: Observer[Fact] | None = None,
         order: Literal["late", "gaps"] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynamodb_outbox.adapters.s3 import ClaimCheck
+    from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
@@ -74,7 +75,7 @@ class PowertoolsInbox(Consumer):
         records: Layout | None = None,
         foreign: ForeignEvents | None = None,
         rejected: Sink | None = None,
-        observer: Observer | None = None,
+        observer: Observer[Fact] | None = None,
     ) -> None:
         super().__init__(
             consumer,

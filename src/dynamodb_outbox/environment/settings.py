@@ -43,6 +43,7 @@ class FunctionSettings:
     layout: Layout
     arguments: Mapping[str, Any] = field(hash=False)
     log_level: str | None
+    metrics: bool
 
 
 def settings_of(environment: Mapping[str, str], function: str = RELAY) -> FunctionSettings:
@@ -71,7 +72,9 @@ def settings_of(environment: Mapping[str, str], function: str = RELAY) -> Functi
         for each in VARIABLES
         if each.argument and each.name in values and function in each.read_by
     }
-    return FunctionSettings(sink, layout, arguments, values.get("OUTBOX_LOG_LEVEL"))
+    return FunctionSettings(
+        sink, layout, arguments, values.get("OUTBOX_LOG_LEVEL"), values.get("OUTBOX_METRICS") == "emf"
+    )
 
 
 def layout_from(environment: Mapping[str, str]) -> Layout:

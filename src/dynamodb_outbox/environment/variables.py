@@ -281,6 +281,14 @@ VARIABLES = (
         _members,
     ),
     Variable(
+        "OUTBOX_METRICS",
+        "`emf` or `none`",
+        "`none`",
+        "`emf`: each invocation writes what it came to as metrics of CloudWatch, a line of JSON on the standard "
+        "output; docs/metrics.md tells of them",
+        _choice("emf", "none"),
+    ),
+    Variable(
         "OUTBOX_LOG_LEVEL",
         "`INFO`, `WARNING` or `ERROR`",
         "as `logging` is set up: on Lambda `WARNING`",

@@ -14,6 +14,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.metrics import (
+    AGE,
+    FAILED,
+    NAMESPACE,
+    OLDEST_PENDING,
+    PARKED,
+    PUBLISHED,
+    RETRIED,
+    SUPPRESSED,
+    TABLE,
+)
 from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
 from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
 
@@ -31,13 +42,14 @@ _FIVE_S = 5 * _MINUTE_S
 _RELAY = {"FunctionName": Attribute("Relay", "name")}
 _SWEEPER = {"FunctionName": Attribute("Sweeper", "name")}
 _TABLE = {"TableName": TABLE_NAME}
+_OURS = {TABLE: TABLE_NAME}
 _MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
 
 
 def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
     found = _Alarms(deployment, notify)
-    return (*found.of_relay(), *found.of_table(), *found.of_sweeper())
+    return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
 
 
 class _Alarms:
@@ -88,8 +100,19 @@ class _Alarms:
             datapoints=3,
         )
 
-    def of_table(self) -> Iterator[Alarm]:
-        """Yield the one on what the table is written."""
+    def of_records(self) -> Iterator[Alarm]:
+        """Yield those on what becomes of the records."""
+        yield self._alarm(
+            "Parked",
+            "Events were parked: their sink can never accept them as they are. Somebody has to decide.",
+            _metric(PARKED, _OURS, namespace=NAMESPACE),
+        )
+        yield self._alarm(
+            "OldestPending",
+            "A committed event has not been published for a long time.",
+            _metric(OLDEST_PENDING, _OURS, "Maximum", self._sweep_s, namespace=NAMESPACE),
+            threshold=self._late_ms + 2 * self._sweep_s * 1000,
+        )
         yield self._alarm(
             "Silence",
             "The table is written to, and nothing of its stream is read: the mapping is disabled, or reads another.",
@@ -155,12 +178,18 @@ _WIDGETS: tuple[tuple[str, str, tuple[tuple[str, str, Mapping[str, Value]], ...]
     ("Relay: concurrency", "Maximum", ((_LAMBDA, "ConcurrentExecutions", _RELAY),)),
     ("Sweeper", "Sum", tuple((_LAMBDA, name, _SWEEPER) for name in ("Invocations", "Errors"))),
 )
+_EVENTS = (PUBLISHED, RETRIED, SUPPRESSED, FAILED, PARKED)
 _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 6
 
 
 def dashboard(deployment: Deployment, watched: Sequence[Alarm]) -> Dashboard:
     """Return the dashboard: the alarms, and the metrics behind them."""
-    own = (("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),)
+    own = (
+        ("Events", "Sum", tuple((NAMESPACE, name, _OURS) for name in _EVENTS)),
+        ("From commit to acceptance (ms)", "p99", ((NAMESPACE, AGE, _OURS),)),
+        ("Oldest pending record (ms)", "Maximum", ((NAMESPACE, OLDEST_PENDING, _OURS),)),
+        ("Writes", "Sum", (("AWS/DynamoDB", "ConsumedWriteCapacityUnits", _TABLE),)),
+    )
     widgets: list[dict[str, Any]] = [
         {
             "type": "alarm",

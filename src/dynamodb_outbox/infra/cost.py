@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.arguments import choice, flag, refusal, whole
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
+from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.infra.prices import PRICES, Price
 from dynamodb_outbox.promises import SinkKind
 
@@ -51,8 +52,8 @@ _GB = 1024**3
 _OVERHEAD_MS = 10
 """Of an invocation, besides the calls that it waits for."""
 _ENTRIES = {"bus": EVENTBRIDGE.entries, "topic": SNS.entries, "queue": SQS.entries}
-_ALARM_METRICS = 10  # of 9 alarms: one compares two
-_METRICS = 6  # counts of the mapping
+_ALARM_METRICS = 12  # of 11 alarms: one compares two
+_METRICS = 6 + len(METRICS)  # counts of the mapping, and our own; each code that events fail with adds one
 _RANGES = {
     "events": (0, 10**12),
     "record_bytes": (1, 400_000),

@@ -170,13 +170,14 @@ class Deployment:
         return kind
 
     def variables(self) -> Mapping[str, Value]:
-        """Return the environment variables of the functions; what is the default is not set."""
+        """Return the environment variables of the functions; with metrics, for alarms go by them."""
         return self._variables({pattern: each.arn for pattern, each in self.routes.items()}, TABLE_NAME)
 
     def _variables(self, arns: Mapping[str, Value], table: Value) -> dict[str, Value]:
         found: dict[str, Value] = {
             "OUTBOX_SINK": _sink_text(arns) if isinstance(self.sink, Mapping) else arns["*"],
             "OUTBOX_TABLE": table,
+            "OUTBOX_METRICS": "emf",
         }
         told = layout_text(self.layout)
         if told != "{}":

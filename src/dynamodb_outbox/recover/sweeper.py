@@ -21,7 +21,7 @@ from dynamodb_outbox.arguments import duration, flag, refusal
 from dynamodb_outbox.core.record.leases import can_lease
 from dynamodb_outbox.core.record.pending import shards_of
 from dynamodb_outbox.core.sweeping.ages import NO_LAG
-from dynamodb_outbox.core.sweeping.commands import Settings
+from dynamodb_outbox.core.sweeping.commands import Settings, Swept
 from dynamodb_outbox.core.sweeping.machine import Sweep
 from dynamodb_outbox.core.timing import UNBOUNDED_MS
 from dynamodb_outbox.errors import ConfigurationError
@@ -37,12 +37,14 @@ from dynamodb_outbox.relay.setup import (
     source_of,
     table_of,
 )
+from dynamodb_outbox.relay.watch import onlooker_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.sweeping.commands import SweepReport
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Clock, Crew, Entropy, Routes, Sink
+    from dynamodb_outbox.ports import Clock, Crew, Entropy, Observer, Routes, Sink
 
 __all__ = ["MIN_AGE", "Sweeper"]
 
@@ -66,6 +68,7 @@ class Sweeper:
     layout, source, client, max_in_flight, rate_limit_per_instance, breaker_after    as for `Relay`
     min_age        records that are younger are left to the relay; longer than that is on its way, in ordinary times.
                    Where the sweep meets a relay that is further behind, it waits for twice as long
+    observer       is told what each sweep came to (`Swept`), and each round of publishing in it (`Relayed`)
     on_poison      the relay's: what becomes of an event that its sink can never accept
 
     `clock`, `entropy` and `crew` are ports (`dynamodb_outbox.ports`), for tests: the system's own when not given.
@@ -93,6 +96,7 @@ class Sweeper:
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,
+        observer: Observer[Relayed | Swept] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         crew: Crew | None = None,
@@ -115,6 +119,7 @@ class Sweeper:
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
         self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-sweep")
+        self._onlooker = onlooker_of("Sweeper", observer)
         self._margins = Margins(self._ways.sinks)
         self._lag = NO_LAG
 
@@ -161,6 +166,7 @@ class Sweeper:
             self._clock,
             self._entropy,
             self._settings,
+            self._onlooker,
         )
         return Means(
             self.table,
@@ -193,9 +199,12 @@ class Sweeper:
         )
         self._ways.release()
         try:
-            return Run(machine, means, *kept_ms).to_the_end()
+            report = Run(machine, means, *kept_ms).to_the_end()
         finally:
             self._lag = machine.lag
+        if self._onlooker is not None:
+            self._onlooker.tell(Swept(self.table, report))
+        return report
 
     def _shards(self) -> tuple[str, ...]:
         """Return the partitions of the index, from one that chance chooses: no sweep begins where all begin."""

@@ -17,6 +17,7 @@ from dynamodb_outbox.relay.misfits import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+    from datetime import datetime
 
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.event import Event
@@ -58,12 +59,15 @@ class Delivery:
         self.log = InvocationLog()
         self.idle: set[int] = set()
         """Records of which nothing is written when they are accepted."""
+        self._pk = layout.pk
         self._routes = routes
         self._sinks = tuple(routes.sinks)
         self._memory = memory
         self._prepared: list[Prepared | None] = []
         self._types: list[str | None] = []  # None: the record cannot be read
         self._ids: list[str] = []
+        self.times: list[datetime | None] = []
+        """Of each entry; None where the record cannot be read."""
         self._first: list[int] = []  # record -> its first entry
         for number, one in enumerate(found.records):
             if number and not in_time():
@@ -77,7 +81,9 @@ class Delivery:
                 break
             except InvalidRecord as error:
                 fault = Fault(Kind.CONTENT, "InvalidRecord", error.reason)
-                self._add(Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None, None, error.where)
+                self._add(
+                    Entry(number, ordering_key(one.image, layout), 0, fault, NOWHERE), None, None, error.where, None
+                )
             else:
                 self._add_events(number, one, record)
         if layout.settle == "none":
@@ -104,7 +110,7 @@ class Delivery:
             else:
                 prepared = found
                 entry = Entry(number, key, found.size, None, place)
-            self._add(entry, prepared, event.type, event.id)
+            self._add(entry, prepared, event.type, event.id, event.time)
         if settled:
             self.idle.add(number)
 
@@ -124,11 +130,14 @@ class Delivery:
         self.log.raised(method, error)
         return Fault(Kind.CONTENT, code, f"{method}() failed ({type(error).__name__}); the log has it")
 
-    def _add(self, entry: Entry, prepared: Prepared | None, event_type: str | None, event_id: str) -> None:
+    def _add(
+        self, entry: Entry, prepared: Prepared | None, event_type: str | None, event_id: str, time: datetime | None
+    ) -> None:
         self.entries.append(entry)
         self._prepared.append(prepared)
         self._types.append(event_type)
         self._ids.append(event_id)
+        self.times.append(time)
 
     def named(self, number: int) -> str:
         """Return what the log calls an entry: nothing of its data."""
@@ -137,6 +146,10 @@ class Delivery:
         to = "" if entry.destination == NOWHERE else f", to {self._sinks[entry.destination].name}"
         number_in_stream = self.selected[entry.record].sequence_number
         return f"{what} {shown(self._ids[number])} of key {shown(entry.key)}, record {number_in_stream}{to}"
+
+    def partition(self, record: int) -> object:
+        """Return the partition key of a record."""
+        return next(iter(self.selected[record].image[self._pk].values()))
 
     def to_send(self, numbers: Sequence[int]) -> list[Any]:
         """Return entries as their sink sends them."""

@@ -37,6 +37,7 @@ from dynamodb_outbox.core.relay.states import State
 from dynamodb_outbox.relay.foreign import answer_of, outcome_of
 from dynamodb_outbox.relay.leftovers import Left
 from dynamodb_outbox.relay.log import log
+from dynamodb_outbox.relay.watch import Watch
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Results, Sink
     from dynamodb_outbox.relay.delivery import Delivery
     from dynamodb_outbox.relay.margins import Deadlines
+    from dynamodb_outbox.relay.watch import Onlooker
 
 __all__ = ["Invocation", "Tools"]
 
@@ -69,6 +71,7 @@ class Tools:
     clock: Clock
     entropy: Entropy
     settings: Settings
+    onlooker: Onlooker | None = None
 
 
 class Invocation:
@@ -100,6 +103,7 @@ class Invocation:
         self._log = delivery.log
         self._facts: Results[Fact] = tools.crew.results()
         self._under_way = 0
+        self._watch = Watch()
 
     def to_the_end(self) -> int | None:
         """Return the lowest record that is not done. Whatever happens, nothing is under way any more by then."""
@@ -170,8 +174,12 @@ class Invocation:
     # --- commands, by the crew ---
 
     def _publish(self, command: Publish) -> Fact:
-        outcome = self._tools.sinks[command.destination].publish(self._delivery.to_send(command.entries))
-        return PublishDone(command.batch, outcome_of(outcome))
+        sink = self._tools.sinks[command.destination]
+        outcome = outcome_of(sink.publish(self._delivery.to_send(command.entries)))
+        if self._tools.onlooker is not None:
+            now_ms = self._tools.clock.now_ms()
+            self._watch.requested(self._delivery, command.entries, sink.limits.entries, outcome, now_ms)
+        return PublishDone(command.batch, outcome)
 
     def _verify(self, command: Verify) -> Fact:
         return VerifyDone(command.destination, answer_of(self._tools.sinks[command.destination].verify()))
@@ -191,6 +199,7 @@ class Invocation:
         if parked.failure is not None:
             log.error("not parked: %s: %s. The park failed: %s", named, fault, parked.failure)
         elif parked.new:
+            self._watch.parked(command.record)
             also = ", and its key with it" if key_parked else ""
             level = logging.INFO if fault is KEY_PARKED else logging.ERROR
             log.log(level, "parked%s: %s: %s", also, named, fault)
@@ -208,6 +217,7 @@ class Invocation:
         images = [self._delivery.selected[record].image for record in command.records]
         settled = self._tools.states.settle(self._delivery.table, images, self._tools.clock.now_ms())
         self._log.not_settled(settled.failed)
+        self._watch.not_settled(sum(settled.failed.values()))
         again = tuple(command.records[position] for position in settled.again)
         all_told = settled.done + settled.changed + len(again) == len(command.records)  # else: which failed is not said
         known = tuple(record for record in command.records if all_told and record not in again)
@@ -237,7 +247,7 @@ class Invocation:
             self._missing[place] = found.reason
 
     def report(self, left: str | None) -> None:
-        """Log what the invocation came to; a warning when records are left, with what becomes of them."""
+        """Log what the invocation came to, and tell whoever looks on. `left`: what becomes of what is left."""
         tally = self.machine.progress.tally()
         accepted = self.machine.progress.at(State.ACCEPTED)
         before = sum(self._delivery.entries[number].accepted for number in accepted)
@@ -255,6 +265,8 @@ class Invocation:
         if self.machine.unsettled:
             unsettled = counted(self.machine.unsettled, "published record")
             log.warning("%s could not be settled in time; left pending", unsettled)
+        if (onlooker := self._tools.onlooker) is not None:
+            onlooker.tell(self._watch.fact(self._delivery, self.machine, onlooker.split(self._delivery)))
         self._report_held()
         if left is not None:
             self._report_left()

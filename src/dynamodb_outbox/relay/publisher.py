@@ -40,14 +40,16 @@ from dynamodb_outbox.relay.setup import (
     source_of,
     table_of,
 )
+from dynamodb_outbox.relay.watch import onlooker_of
 from dynamodb_outbox.words import counted, were
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Clock, Crew, Entropy, ParkedKeys, RecordStates, Routes, Sink
+    from dynamodb_outbox.ports import Clock, Crew, Entropy, Observer, ParkedKeys, RecordStates, Routes, Sink
 
 __all__ = ["Relay"]
 
@@ -80,6 +82,9 @@ class Relay:
     remember_accepted    events accepted by their sink that an instance remembers, so that a batch which is delivered
                    again does not publish them again; 0: none
 
+    observer       is told what each invocation came to (`ports.Observer`, `core.relay.facts.Relayed`), as
+                   `metrics.EmfMetrics` is
+
     `clock`, `entropy` and `crew` are ports (`dynamodb_outbox.ports`), for tests: the system's own when not given.
 
     A sink is asked whether its destination is there before anything is published to it, and each minute; publishing
@@ -111,6 +116,7 @@ class Relay:
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,
         remember_accepted: int = 10_000,
+        observer: Observer[Relayed] | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         crew: Crew | None = None,
@@ -137,6 +143,7 @@ class Relay:
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._entropy: Entropy = entropy if entropy is not None else SystemEntropy()
         self._crew: Crew = crew if crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-relay")
+        self._onlooker = onlooker_of("Relay", observer)
         self._memory = Memory(remember_accepted)
         self._carried = NOTHING
         self._unsure: dict[int, str] = {}
@@ -166,7 +173,16 @@ class Relay:
         if not delivery.entries:
             return _answer(delivery.held_at)
         sinks = self._routes.sinks
-        tools = Tools(sinks, self._states, self._parked_keys, self._crew, self._clock, self._entropy, self._settings)
+        tools = Tools(
+            sinks,
+            self._states,
+            self._parked_keys,
+            self._crew,
+            self._clock,
+            self._entropy,
+            self._settings,
+            self._onlooker,
+        )
         invocation = Invocation(delivery, tools, deadlines, self._unsure, self._carried.at(started_ms, wall_ms))
         try:
             lowest = invocation.to_the_end()

@@ -27,6 +27,7 @@ __all__ = [
     "ReadLease",
     "Settings",
     "SweepReport",
+    "Swept",
     "Tally",
     "Tick",
     "WaitUntil",
@@ -75,6 +76,7 @@ class SweepReport:
     young         pending records of these keys that are too young, or behind one that is
     elsewhere     pending records of another Region, `others` of another layout: both are left alone
     lag_ms        by how much the relay is behind, as far as sweeps have met it
+    oldest_ms     how old the oldest pending record is that the sweep was named, 0 where there was none
     stopped       why the sweep ended early; None: it did not
     dry_run       whether it was one: then nothing was written or published
     """
@@ -93,12 +95,21 @@ class SweepReport:
     elsewhere: int = 0
     others: int = 0
     lag_ms: int = 0
+    oldest_ms: int = 0
     stopped: str | None = None
     dry_run: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON holds it, by the names of its members."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep of a table came to its end: what an observer (`ports.Observer`) is told."""
+
+    table: str
+    report: SweepReport
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------

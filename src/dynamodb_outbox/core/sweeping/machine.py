@@ -165,6 +165,9 @@ class Sweep:
         if self._keys and self._tenure.is_missing:
             return self._on(Cause.DUE, ReadLease(self._shard))
         self._count(due=due)
+        if fact.entries:
+            age_ms = ages.now_ms - min(entry.at_ms for entry in fact.entries)
+            self.report = replace(self.report, oldest_ms=max(self.report.oldest_ms, age_ms))
         self._page = self._following(fact, ages)
         return self._go_on(now)
 
