@@ -52,6 +52,9 @@ POINTS = {
 }
 """The requests at which a process is caught, by its kind: commits; publishing and settling; leases and reading."""
 
+_LONG = 40
+_BEYOND_A_LEASE_S = 75.0
+
 _ON_RELAY: tuple[Kind, ...] = (
     *("kill", "kill", "kill", "kill alone", "kill alone", "kill the function", "kill the function"),
     *("freeze", "freeze", "forget", "latest"),
@@ -63,7 +66,8 @@ _ON_SWEEPER: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze")
 def acts(seed: int, count: int, *, writers: int, sweepers: int) -> list[Act]:
     """Return so many acts: in turns on a relay, a writer and a sweeper, each kind of them as often as the others.
 
-    In the middle the bus is out, and everything is killed at once.
+    In the middle the bus is out, and everything is killed at once. On a long day a sweeper is frozen for longer than
+    its lease lasts.
     """
     chance = random.Random(f"acts/{seed}")  # noqa: S311 -- to be repeated, not to be secret
     decks: dict[str, list[Kind]] = {"relay": [], "writer": [], "sweeper": []}
@@ -80,4 +84,7 @@ def acts(seed: int, count: int, *, writers: int, sweepers: int) -> list[Act]:
         found.append(Act(kind, whom or f"sweeper {chance.randrange(sweepers)}", point, rest_s))
     found[count // 3 : count // 3] = [Act("outage", "bus", Point(), 2.0)]
     found[count // 2 : count // 2] = [Act("kill all", "all", Point(), 0.3)]
+    if count >= _LONG:
+        at = count * 2 // 3
+        found[at:at] = [Act("freeze", "sweeper 0", Point("PutEvents"), _BEYOND_A_LEASE_S)]
     return found

@@ -91,6 +91,7 @@ class Crew:
             more=("--filter", json.dumps(stream_filter(layout)), "--poll-interval-ms", "50", "--ttl"),
         )
         self._reached: dict[str, int] = {}
+        self._frozen_until: dict[str, float] = {}
         self._later: list[threading.Timer] = []
         self._aside: list[Process] = []
         self.done: Counter[str] = Counter()
@@ -129,7 +130,10 @@ class Crew:
                 self._start(name)
 
     def do(self, act: Act) -> None:
-        """Do to them what an act says; what is frozen, or caught, goes on some time after this returns."""
+        """Do to them what an act says; what is frozen, or caught, goes on some time after this returns.
+
+        Nothing is done to a writer that has done its work, and to what is frozen.
+        """
         doing: dict[str, Callable[[Act], None]] = {
             "kill": self._kill,
             "kill alone": self._kill_alone,
@@ -141,8 +145,9 @@ class Crew:
             "latest": self._latest,
             "outage": self._outage,
         }
-        if act.whom in self.processes and not self.processes[act.whom].runs():
-            return  # a writer that has done its work
+        done = act.whom in self.writers and not self.processes[act.whom].runs()
+        if done or time.monotonic() < self._frozen_until.get(act.whom, 0.0):
+            return
         doing[act.kind](act)
         self.done[f"{act.kind}, {act.whom.split()[0]}"] += 1
         self.kills += (len(self.processes) if act.kind == "kill all" else 1) * (act.kind in KILLING)
@@ -186,6 +191,7 @@ class Crew:
         leader = self.processes[act.whom].leader
         with self._caught(act, on=True):
             signal_group(leader, signal.SIGSTOP)
+        self._frozen_until[act.whom] = time.monotonic() + act.rest_s
         self._after(act.rest_s, lambda: signal_group(leader, signal.SIGCONT))
 
     def _replace(self, act: Act) -> None:

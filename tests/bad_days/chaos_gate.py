@@ -30,7 +30,7 @@ __all__ = ["Gate", "Retention", "Trap"]
 
 _POLL_S = 0.05
 _CLOSE_WITHIN_S = 2.0
-_HELD_AT_MOST_S = 60.0
+_HELD_AT_MOST_S = 120.0
 _OK = 200
 
 
