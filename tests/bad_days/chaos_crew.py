@@ -13,9 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from chaos_account import Gap
-from chaos_acts import CHECKPOINT_POINT, KILLING, Act
+from chaos_acts import CHECKPOINT_POINT, Act
 from chaos_gate import Gate, Retention, Trap
-from days import CHECKPOINT, SOURCE_LOG, TABLE, Process, source
+from chaos_source import ANSWERED, DONE, SourceFiles
+from days import TABLE, Process, source
 
 from dynamodb_outbox.core.record import leases
 from dynamodb_outbox.core.record.pending import shards_of
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Crew"]
 
-_WORK = {"writer": "TransactWriteItems", "relay": "BatchExecuteStatement", "sweeper": "Query"}
-"""What tells that a process is at work: of a relay, that it settles what it has published."""
-_UP_WITHIN_S = 10.0
+_WORK = {"TransactWriteItems", "PutEvents", "Query"}
+"""Requests that tell that a process is at work."""
+_UP_WITHIN_S = 8.0
 _CAUGHT_WITHIN_S = 3.0
-_LOOK_S = 0.001
+_LOOK_S = 0.01
 _MOMENT = 0.1
 """How much of an act's rest passes before it strikes at some moment."""
 _REPLACED_FOR_S = 1.0
@@ -72,7 +73,6 @@ class Crew:
         self._bus = bus
         self._retention = retention
         self._tables = tables
-        self._directory = directory
         self._layout = layout
         self._without_leases = without_leases
         self.gates = {name: Gate(bus) for name in (*writers, *sweepers)}
@@ -88,9 +88,10 @@ class Crew:
         self.processes["relay"] = source(
             *(self.gates["relay"].url, account, directory),
             settings=settings,
-            more=("--filter", json.dumps(stream_filter(layout)), "--poll-interval-ms", "50", "--ttl"),
+            more=("--filter", json.dumps(stream_filter(layout)), "--poll-interval-ms", "50", "--batch-size", "25"),
         )
-        self._reached: dict[str, int] = {}
+        self._source = SourceFiles(directory)
+        self._began = 0
         self._frozen_until: dict[str, float] = {}
         self._later: list[threading.Timer] = []
         self._aside: list[Process] = []
@@ -150,14 +151,12 @@ class Crew:
             return
         doing[act.kind](act)
         self.done[f"{act.kind}, {act.whom.split()[0]}"] += 1
-        self.kills += (len(self.processes) if act.kind == "kill all" else 1) * (act.kind in KILLING)
 
     # --- what is done ---
 
     def _kill(self, act: Act) -> None:
-        process = self.processes[act.whom]
         with self._caught(act):
-            process.end()
+            self._end(self.processes[act.whom])
         if self._without_leases and act.whom.startswith("sweeper"):
             self._remove_leases()
         self._start(act.whom)
@@ -168,6 +167,7 @@ class Crew:
         with self._caught(act):
             os.kill(process.leader.pid, signal.SIGKILL)
             process.leader.wait()
+            self.kills += 1
         self._start(act.whom)
 
     def _kill_the_function(self, act: Act) -> None:
@@ -175,9 +175,11 @@ class Crew:
             for child in _children(self.processes[act.whom].leader.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
+                    self.kills += 1
 
     def _kill_all(self, act: Act) -> None:
         for process in self.processes.values():
+            self.kills += process.runs()
             process.signal(signal.SIGKILL)
         time.sleep(act.rest_s)
         for process in self.processes.values():
@@ -203,15 +205,15 @@ class Crew:
         self._aside.append(old)
         self._start(act.whom)
         self._after(act.rest_s, lambda: old.signal(signal.SIGCONT))
-        self._after(act.rest_s + _REPLACED_FOR_S, old.end)
+        self._after(act.rest_s + _REPLACED_FOR_S, lambda: self._end(old))
 
     def _forget(self, act: Act) -> None:
         """Let the relay be down for so long that the stream has forgotten what was written meanwhile."""
         process = self.processes[act.whom]
         with self._caught(act):
-            process.end()
+            self._end(process)
         time.sleep(act.rest_s)
-        reached = self._positions()
+        reached = self._source.reached()
         self.gaps += [
             Gap(shard, reached.get(shard, 0), int(last), None) for shard, last in self._retention.forget().items()
         ]
@@ -221,10 +223,10 @@ class Crew:
         """Let the relay begin anew at the end of the stream, as a mapping does that was removed and made again."""
         process = self.processes[act.whom]
         with self._caught(act):
-            process.end()
-        reached, now_ms = self._positions(), time.time_ns() // 10**6
+            self._end(process)
+        reached, now_ms = self._source.reached(), time.time_ns() // 10**6
         self.gaps += [Gap(shard, reached.get(shard, 0), None, now_ms) for shard in self._retention.shards()]
-        (self._directory / CHECKPOINT).unlink(missing_ok=True)
+        self._source.remove_checkpoint()
         process.words = [*process.words, "--starting-position", "LATEST"]
         time.sleep(act.rest_s)
         self._start(act.whom)
@@ -243,7 +245,8 @@ class Crew:
             self._up(act.whom)
         trap: Trap | None = None
         if point.what == CHECKPOINT_POINT:
-            where = str(point) if self._answered() else where
+            end, since = time.monotonic() + _CAUGHT_WITHIN_S, self._source.size()
+            where = str(point) if self._source.says(ANSWERED, since=since, until_s=end) else where
         elif point.what:
             trap = Trap(point.what, point.after)
             self.gates[act.whom].set(trap)
@@ -260,33 +263,21 @@ class Crew:
                 self._after(act.rest_s, lambda: caught.let(on=goes_on))
 
     def _up(self, name: str) -> None:
-        """Wait until a process that was started again does what it is there for."""
+        """Wait until a process that was started again does what it is there for: a relay, until a batch is done."""
         end = time.monotonic() + _UP_WITHIN_S
-        while _WORK[name.split(maxsplit=1)[0]] not in self.gates[name].used and time.monotonic() < end:
+        if name == "relay":
+            self._source.says(DONE, since=self._began, until_s=end)
+        while not self.gates[name].used & _WORK and time.monotonic() < end:
             time.sleep(_LOOK_S)
 
-    def _answered(self) -> bool:
-        """Wait until the relay's function has answered, and the checkpoint is to be written."""
-        log = self._directory / SOURCE_LOG
-        size, end = log.stat().st_size if log.exists() else 0, time.monotonic() + _CAUGHT_WITHIN_S
-        while time.monotonic() < end:
-            if log.exists() and log.stat().st_size > size:
-                with log.open("rb") as file:
-                    file.seek(size)
-                    if b'"answered"' in file.read():
-                        return True
-            time.sleep(_LOOK_S)
-        return False
-
-    def _positions(self) -> dict[str, int]:
-        """Return how far the relay's checkpoint is, or was when it was seen last."""
-        with contextlib.suppress(FileNotFoundError):
-            shards = json.loads((self._directory / CHECKPOINT).read_text())["shards"]
-            self._reached.update({shard: int(at["after"]) for shard, at in shards.items() if at["after"] is not None})
-        return dict(self._reached)
+    def _end(self, process: Process) -> None:
+        process.end()
+        self.kills += 1
 
     def _start(self, name: str) -> None:
         self.gates[name].used.clear()
+        if name == "relay":
+            self._began = self._source.size()
         self.processes[name].start()
 
     def _after(self, seconds: float, act: Callable[[], object]) -> None:

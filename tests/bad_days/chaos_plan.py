@@ -47,8 +47,8 @@ class Plan:
 
     @property
     def layout_text(self) -> str:
-        """The table's layout, as a variable says it; published records go after a minute, the least that there is."""
-        return json.dumps({"settle": self.settle, "version": "version", "index_shards": 4, "published_for": 60})
+        """The table's layout, as a variable says it."""
+        return json.dumps({"settle": self.settle, "version": "version", "index_shards": 4})
 
     @property
     def layout(self) -> Layout:
