@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chaos_acts import Act
-    from chaos_orders import Command
 
 __all__ = ["Chaos", "chaos"]
 
@@ -104,7 +103,7 @@ def chaos(engine: str, account_id: str, directory: Path, plan: Plan) -> Chaos:
         crew = _crew(plan, bus, retention, tables, directory, account_id=account_id, sink=sink)
         write_whole(directory / _ALLOWED, "0")
         with crew, Janitor(bus, tables) as janitor:
-            _carry_out(acts(plan.seed, plan.acts, writers=WRITERS, sweepers=SWEEPERS), crew, directory, plan.commands())
+            _carry_out(acts(plan.seed, plan.acts, writers=WRITERS, sweepers=SWEEPERS), crew, directory, plan)
             wait_while_it_moves(lambda: -pending(tables, plan.layout), 0, plan.stalled_s)
         accepted = [one.id for one in bus.accepted if one.id is not None]
         faults = Counter[str](fault.kind for fault in bus.faults)
@@ -150,20 +149,21 @@ def _crew(
     )
 
 
-def _carry_out(todo: Sequence[Act], crew: Crew, directory: Path, wanted: Sequence[Sequence[Command]]) -> None:
+def _carry_out(todo: Sequence[Act], crew: Crew, directory: Path, plan: Plan) -> None:
     """Do one act after the other, each when its share of the commands has been begun; return when all is written.
 
-    No writer is more than a share ahead of what has been done.
+    No writer is more than a share ahead of what has been done. Where nothing is begun for a while, it ends.
     """
-    done, allowed, shares = 0, 0, len(todo) + 2
-    most, in_all = max(map(len, wanted)), sum(map(len, wanted))
-    while done < len(todo) or crew.writing():
+    done, allowed, begun, since, shares = 0, 0, 0, time.monotonic(), len(todo) + 2
+    counts = [len(each) for each in plan.commands()]
+    while (done < len(todo) or crew.writing()) and time.monotonic() - since < plan.stalled_s:
         crew.look()
-        if allowed != (may := most * (done + 2) // shares + 1):
+        if allowed != (may := max(counts) * (done + 2) // shares + 1):
             allowed = may
             write_whole(directory / _ALLOWED, str(allowed))
-        begun = sum("begun" in entry for entry in _journal(crew, directory))
-        if done < len(todo) and begun * shares >= (done + 1) * in_all:
+        if (now := sum("begun" in entry for entry in _journal(crew, directory))) > begun:
+            begun, since = now, time.monotonic()
+        if done < len(todo) and begun * shares >= (done + 1) * sum(counts):
             crew.do(todo[done])
             done += 1
         else:
