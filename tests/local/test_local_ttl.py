@@ -14,10 +14,14 @@ from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
 from dynamodb_outbox.core.eventsource.ttl import is_ttl_delete
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.local.checkpoint import CheckpointFile
 from dynamodb_outbox.local.provision import create_table
+from dynamodb_outbox.local.source import EventSource
 from dynamodb_outbox.local.ttl import ExpiredItems, TtlFileCorrupt, TtlRefused, ttl_attribute
-from fake_streams import refusal
+from dynamodb_outbox.process.stop import StopFlag
+from fake_streams import ARN, FakeStreams, page, refusal, shards
 from fake_table import FakeTable
+from source_steps import Recorder, SteadyClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +56,44 @@ def test_the_table_is_looked_at_now_and_then(tmp_path: Path) -> None:
     for steady_ms in (0, 500, 999, 1_000, 1_500, 2_000):
         ttl.sweep(NOW, steady_ms)
     assert table.scans == 3
+
+
+def test_a_table_that_takes_long_is_looked_at_less_often(tmp_path: Path) -> None:
+    """A tenth of the time at most, so that the stream is read meanwhile; a call that was not due changes nothing."""
+    table = FakeTable({})
+    ttl = items(table, tmp_path)
+    ttl.sweep(NOW, 0)
+    ttl.rest(0, 3_000)
+    for steady_ms in (3_000, 29_999, 30_000):
+        ttl.sweep(NOW, steady_ms)
+        ttl.rest(steady_ms, steady_ms)
+    assert table.scans == 2
+
+
+class Idle(FakeStreams):
+    """A stream in which nothing happens."""
+
+    def describe_stream(self, **_request: Any) -> Any:
+        """Answer with one shard."""
+        return shards(("s", None))
+
+    def get_records(self, **_request: Any) -> Any:
+        """Answer with nothing."""
+        return page()
+
+
+def test_a_source_reads_its_stream_while_a_large_table_waits(tmp_path: Path) -> None:
+    """The scan takes two seconds, and a step half a second: one step in forty has one."""
+    clock, table = SteadyClock(), FakeTable({"a": PAST})
+    table.before_delete["a"] = lambda: clock.sleep_ms(2_000)
+    stream = DynamoDbStream(Idle(), ARN)
+    checkpoint, stop = CheckpointFile(tmp_path / "checkpoint", ARN), StopFlag()
+    source = EventSource(stream, Recorder(), checkpoint, stop, ttl=items(table, tmp_path), clock=clock)
+    for _ in range(37):
+        source.step()
+        clock.sleep_ms(500)
+    stop.close()
+    assert table.scans == 2
 
 
 def test_a_lost_answer_is_a_deletion_all_the_same(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from parked_shell import became, parked_of
 
+from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover import ParkedReport
@@ -49,6 +50,21 @@ def test_what_is_parked_is_published_in_order_and_leaves_the_index(engine: Accou
     states = {state_of(item, shop.layout) for item in shop.items()}
     assert states == (set() if shop.layout.settle == "delete" else {"published"})
     assert parked.redrive(bus, all=True) == ParkedReport()
+
+
+@pytest.mark.parametrize("settle", ["expire", "mark", "delete"])
+def test_a_record_that_somebody_deletes_meanwhile_is_published_and_not_made_again(engine: Account, settle: Any) -> None:
+    """Between reading it and marking it: as with the relay and the sweeper."""
+    shop, bus = Shop(engine, Layout(settle=settle)), Bus(lambda _: CONTENT)
+    event = shop.emit()
+    shop.sweeper(bus).sweep()
+    bus.script = lambda _: None
+    (item,) = shop.items()
+    key = keys_of(item, shop.layout.keys)
+    shop.before("BatchExecuteStatement", lambda: shop.client.delete_item(TableName="shop", Key=key))
+    report = parked_of(shop).redrive(bus, all=True)
+    assert (became(report), bus.ids) == ([(event, "published")], [event])
+    assert (shop.items(), shop.index("parked")) == ([], [])
 
 
 def test_a_record_that_is_refused_again_stays_parked_with_the_new_reason(shop: Shop) -> None:

@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.core.record.leases import Lease
 from dynamodb_outbox.core.sweeping.commands import SweepReport, WriteLease
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import REGION
+from dynamodb_outbox.local.position import ShardPosition
 from dynamodb_outbox.local.provision import create_bus, create_queue, route
 from dynamodb_outbox.recover import OutboxStatus, status_of
 from sweep_shell import CONTENT, Bus, Shop
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Account
 
 NOW_MS = 4_000_000_000_000
@@ -230,8 +235,42 @@ def test_the_status_as_json(shop: Shop, engine: Account, capsys: pytest.CaptureF
     assert status == 1
     assert err == f"outbox status: {told['wrong'][0]}\n"
     assert told["wrong"][0].endswith("old, more than 0 s")
-    assert told.keys() == {*OutboxStatus.__dataclass_fields__, "age_ms", "wrong"}
-    assert (told["pending"], told["parked"], told["swept_ms"]) == (1, 0, None)
+    assert told.keys() == {*OutboxStatus.__dataclass_fields__, "age_ms", "stream", "wrong"}
+    assert (told["pending"], told["parked"], told["swept_ms"], told["stream"]) == (1, 0, None, None)
+
+
+def test_the_status_tells_how_far_a_local_source_is(
+    shop: Shop, engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its checkpoint: with something unread, with all read, lost, and without one."""
+    command = ("status", "--table", "shop", "--endpoint-url", engine.url, "--checkpoint", str(tmp_path / "checkpoint"))
+    status, out, err = ran(capsys, *command)
+    assert (status, out, "nothing is known of where its source is" in err) == (2, "", True)
+    stream = DynamoDbStream(engine.client("dynamodbstreams"), shop.stream or "")
+    (shard,) = stream.shards()
+    checkpoint = CheckpointFile(tmp_path / "checkpoint", stream.arn)
+    checkpoint.begin({})
+    shop.emit()
+    assert "stream:     the first unread record is 0 s old\n" in ran(capsys, *command)[1]
+    last = stream.open(shard.shard_id).read().records[-1]["dynamodb"]["SequenceNumber"]
+    checkpoint.keep(shard.shard_id, Position(last))
+    assert ran(capsys, *command)[1].endswith("stream:     all is read\n")
+    (told,) = json.loads(ran(capsys, *command, "--json")[1])["stream"]
+    assert told == {"shard_id": shard.shard_id, "after": last, "unread_since_ms": None, "lost": False}
+
+
+def test_records_that_the_stream_forgot_unread_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the oldest of what is left."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    status = OutboxStatus(NOW_MS, 0, None, 0, None, None, 0)
+    lost = [ShardPosition(shard, "1", since, lost=True) for shard, since in (("a", NOW_MS - 9_000), ("b", None))]
+    monkeypatch.setattr("dynamodb_outbox.cli.status.status_of", lambda *_, **__: status)
+    monkeypatch.setattr("dynamodb_outbox.cli.status.positions_of", lambda *_, **__: lost)
+    _, out, _ = ran(capsys, "status", "--table", "shop", "--checkpoint", "anywhere")
+    said = "stream:     the first unread record is 9 s old; records of 2 shards were forgotten unread"
+    assert out.splitlines()[-1] == said
 
 
 def test_the_status_counts_all_partitions_and_the_leases_that_are_held(shop: Shop) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from dynamodb_outbox import Relay
 from dynamodb_outbox.adapters.streams import DynamoDbStream
+from dynamodb_outbox.core.limits import ITEM_BYTES
 from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.core.sweeping.commands import SweepReport
+from dynamodb_outbox.errors import ItemTooLarge
 from dynamodb_outbox.layout import Layout
 from sweep_shell import CONTENT, Bus, Shop
 
@@ -74,19 +76,40 @@ def _parked(number: int) -> dict[str, Any]:
 
 
 def test_the_largest_payload_is_relayed_swept_twice_settled_and_out_of_the_index(engine: Account) -> None:
-    """That `commit()` takes: there is room for what settling adds; to sweep what is settled does nothing."""
-    shop, bus, relayed = Shop(engine, max_event_bytes=1_000_000), Bus(), Bus()
-    size = 400 * 1024 - 2 * 1024 - 600
-    shop.emit(data={"text": "x" * size})
+    """To the byte what `commit()` takes: it is there to be swept until it is settled, for which there is room."""
+    shop, relayed, bus = Shop(engine, max_event_bytes=1_000_000), Bus(), Bus()
+    size = ITEM_BYTES
+    with pytest.raises(ItemTooLarge) as refused:
+        shop.emit(data={"text": "x" * size})
+    size -= refused.value.size - refused.value.limit
+    with pytest.raises(ItemTooLarge):
+        shop.emit(data={"text": "x" * (size + 1)})
+    event = shop.emit(data={"text": "x" * size})
+    shop.fail("BatchExecuteStatement", "AccessDeniedException", times=1)
+    relay = Relay(relayed, client=shop.client)
+    assert relay.lambda_handler({"Records": _stream_of(engine, shop)}, None) == {"batchItemFailures": []}
+    assert [entry["id"]["S"] for entry in shop.index()] == [event]
+    assert (shop.sweeper(bus).sweep().done, shop.sweeper(bus).sweep().due) == (1, 0)
+    assert (relayed.ids, bus.ids, shop.index()) == ([event], [event], [])
     (stored,) = shop.items()
+    assert (stored["state"]["S"], len(stored["payload"]["S"])) == ("published", size + len('{"text":""}'))
+
+
+def _stream_of(engine: Account, shop: Shop) -> list[dict[str, Any]]:
+    """Return the records of a shop's stream, from its beginning."""
     stream = DynamoDbStream(engine.client("dynamodbstreams"), shop.stream or "")
-    records = [each for shard in stream.shards() for each in stream.open(shard.shard_id).read().records]
-    assert len(stored["payload"]["S"]) > size
-    assert shop.sweeper(bus).sweep().done == 1
-    assert Relay(relayed, client=shop.client).lambda_handler({"Records": records}, None) == {"batchItemFailures": []}
-    assert shop.sweeper(bus).sweep().due == 0
-    assert relayed.ids == bus.ids
-    assert (len(bus.ids), shop.index(), [item["state"]["S"] for item in shop.items()]) == (1, [], ["published"])
+    return [each for shard in stream.shards() for each in stream.open(shard.shard_id).read().records]
+
+
+@pytest.mark.parametrize("settle", ["expire", "delete"])
+def test_a_record_that_was_deleted_is_relayed_from_the_stream_and_not_made_again(engine: Account, settle: Any) -> None:
+    """Between the commit and the relay: its event was committed, and the record is nobody's to bring back."""
+    shop, bus = Shop(engine, Layout(settle=settle)), Bus()
+    event = shop.emit()
+    _delete_all(shop)
+    relay = Relay(bus, layout=shop.layout, client=shop.client)
+    assert relay.lambda_handler({"Records": _stream_of(engine, shop)[:1]}, None) == {"batchItemFailures": []}
+    assert (bus.ids, shop.items(), shop.index()) == ([event], [], [])
 
 
 def test_a_record_that_was_deleted_is_neither_published_nor_created(shop: Shop) -> None:

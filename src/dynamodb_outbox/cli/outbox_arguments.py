@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import Any
 
 __all__ = ["add_status_to", "add_sweep_to", "add_table", "environment_of"]
@@ -63,6 +64,13 @@ def add_status_to(commands: Any) -> None:
         metavar="SECONDS",
         default=900,
         help="how old the oldest pending record may be (default: 900)",
+    )
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="that of a local event source: how far that is in the stream. How far Lambda is, CloudWatch tells, as "
+        "IteratorAge",
     )
     add("--max-parked", type=_count, metavar="N", default=0, help="how many records may be parked (default: 0)")
     add("--json", action="store_true", help="print one JSON object")

@@ -154,8 +154,8 @@ class EventSource:
         tried.
         """
         self._trouble = None
-        if self.ttl is not None and (count := self.ttl.sweep(self.clock.now_ms(), self.clock.monotonic_ms())):
-            self._say("expired", items=count)
+        if self.ttl is not None:
+            self._expire(self.ttl)
         if not self._shards:
             self._discover_when_due()
         busy = False
@@ -168,6 +168,12 @@ class EventSource:
         if self._trouble is not None:
             raise self._trouble
         return busy
+
+    def _expire(self, ttl: ExpiredItems) -> None:
+        began_ms = self.clock.monotonic_ms()
+        if count := ttl.sweep(self.clock.now_ms(), began_ms):
+            self._say("expired", items=count)
+        ttl.rest(began_ms, self.clock.monotonic_ms())
 
     def _discover_when_due(self) -> None:
         if self._listed_ms is None or self.clock.monotonic_ms() - self._listed_ms >= self._list_every_ms:

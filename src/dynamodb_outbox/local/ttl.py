@@ -36,6 +36,8 @@ __all__ = ["ExpiredItems", "TtlFileCorrupt", "TtlRefused", "ttl_attribute"]
 _log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_MS = 1_000  # ours: AWS takes minutes to days; locally somebody is waiting
+_REST = 9
+"""A tenth of the time at most goes into looking for what has expired."""
 
 
 class TtlRefused(OutboxError):
@@ -100,7 +102,7 @@ class ExpiredItems:
     stream: str = ""
     sweep_every_ms: int = _SWEEP_EVERY_MS
     _deletions: list[_Deletion] = field(init=False)
-    _swept_ms: int | None = None
+    _due_ms: int | None = None
     _keys: tuple[str, ...] = ()
     _outage: bool = False
 
@@ -113,9 +115,9 @@ class ExpiredItems:
         `now_ms` is wall-clock time, `steady_ms` monotonic. A table that does not answer is left for the next time.
         Raises TtlRefused.
         """
-        if self._swept_ms is not None and steady_ms - self._swept_ms < self.sweep_every_ms:
+        if self._due_ms is not None and steady_ms < self._due_ms:
             return 0
-        self._swept_ms = steady_ms
+        self._due_ms = steady_ms + self.sweep_every_ms
         try:
             count = sum(self._delete(item, now_ms) for item in self._expired(now_ms))
         except TRANSPORT as error:
@@ -127,6 +129,14 @@ class ExpiredItems:
             return 0
         self._outage = False
         return count
+
+    def rest(self, began_ms: int, ended_ms: int) -> None:
+        """Take note of how long `sweep` took, by the monotonic clock: the next pass over the table waits longer.
+
+        A large table takes an engine seconds to scan, in which nothing is read from the stream.
+        """
+        due_ms = ended_ms + _REST * (ended_ms - began_ms)
+        self._due_ms = due_ms if self._due_ms is None else max(self._due_ms, due_ms)
 
     def mark(self, body: Mapping[str, Any], shard_id: str) -> Mapping[str, Any]:
         """Return a record as TTL made it, if that was here; else as it is."""

@@ -1,9 +1,8 @@
 """A bad day on real processes: many events through the local event source and a bus that fails all the time.
 
-The relay is `dynamodb_outbox.aws_lambda.relay_handler`, in a process of its own under `dynamodb_outbox.local.source`,
-and the fault bus stands between it and the engine. What the bus wrote down is compared with what was committed.
+`chaos.py` is the day on which processes die as well.
 
-    python tests/relay/bad_day.py --events 10000 --keys 200 --bus events
+    python tests/bad_days/bad_day.py --events 10000 --keys 200 --bus events
 
 takes some minutes; the tests take a part of it.
 """
@@ -11,11 +10,8 @@ takes some minutes; the tests take a part of it.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import dynamodb_outbox
+from days import failing, first_places, overtaken, source, wait_while_it_moves
+
 from dynamodb_outbox import Outbox
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
 from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.provision import create_bus, create_table
-from dynamodb_outbox.testing.faultbus import FaultBus, FaultPlan, Rejection, Reset
+from dynamodb_outbox.testing.faultbus import FaultBus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,13 +36,11 @@ __all__ = ["Bus", "Day", "bad_day"]
 
 Bus = Literal["events", "sqs", "sns"]
 
-_SOURCE = Path(dynamodb_outbox.__file__).parent.parent
 _CODES = {"events": ("InternalFailure", "ThrottlingException"), "sqs": ("InternalError",), "sns": ("InternalError",)}
 _SERVICES = {"events": "EVENTBRIDGE", "sqs": "SQS", "sns": "SNS"}  # as AWS's own variables call them
 _WRITERS = 4
 _OUTAGE_S = 2.0
 _STALLED_S = 90.0
-_LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -85,30 +80,31 @@ def bad_day(
     }
     create_table(clients["dynamodb"], "shop")
     arn, queue = _destination(bus, clients)
-    plan = FaultPlan(
-        seed=7,
-        rejections=(Rejection(0.1, codes=_CODES[bus]),),
-        resets=(Reset(resets / 2, "before"), Reset(resets / 2, "after")),
-    )
+    plan = failing(7, _CODES[bus], resets=resets)
     started = time.monotonic()
-    with (
-        FaultBus(engine, plan) as faulty,
-        _source(engine, account, directory, bus=bus, arn=arn, faulty=faulty.url) as source,
-    ):
+    with FaultBus(engine, plan) as faulty:
+        settings = {
+            "OUTBOX_SINK": arn,
+            f"AWS_ENDPOINT_URL_{_SERVICES[bus]}": faulty.url,
+            "OUTBOX_LOG_LEVEL": "ERROR",
+        }
+        relay = source(engine, account, directory, settings=settings)
+        relay.start()
         try:
             committed = _commit(clients["dynamodb"], events, keys)
             wanted = {event for ids in committed.values() for event in ids}
             _relayed(faulty, wanted)
+            relay.leader.send_signal(signal.SIGTERM)
+            relay.leader.wait(30)
         finally:
-            source.send_signal(signal.SIGTERM)
-            source.wait(30)
+            relay.end()
         accepted = [one.id for one in faulty.accepted if one.id is not None]
         faults = Counter[str](fault.kind for fault in faulty.faults)
     arrived = accepted if queue is None else _delivered(clients["sqs"], queue)
     return Day(
         events=len(wanted),
         lost=len(wanted - set(arrived)),
-        reordered=_reordered(committed, arrived),
+        reordered=sum(len(overtaken(ids, first_places(arrived))) for ids in committed.values()),
         duplicates=len(accepted) - len(set(accepted)),
         faults=faults,
         took_s=time.monotonic() - started,
@@ -130,22 +126,6 @@ def _destination(bus: Bus, clients: Mapping[str, Any]) -> tuple[str, str | None]
     attributes = {"RawMessageDelivery": "true"}
     clients["sns"].subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=attributes)
     return topic, queue
-
-
-def _source(engine: str, account: str, directory: Path, *, bus: Bus, arn: str, faulty: str) -> subprocess.Popen[bytes]:
-    settings = {"OUTBOX_SINK": arn, f"AWS_ENDPOINT_URL_{_SERVICES[bus]}": faulty, "OUTBOX_LOG_LEVEL": "ERROR"}
-    with (directory / "source.log").open("wb") as log:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "dynamodb_outbox.local.source", "--endpoint", engine, "--account", account),
-                *("--table", "shop", "--handler", "dynamodb_outbox.aws_lambda:relay_handler", "--timeout-ms", "20000"),
-                *("--checkpoint", str(directory / "checkpoint"), "--retry-base-ms", "10", "--retry-cap-ms", "200"),
-                *(word for name, value in settings.items() for word in ("--env", f"{name}={value}")),
-            ],
-            env={**os.environ, "PYTHONPATH": str(_SOURCE)},
-            stderr=log,
-            start_new_session=True,
-        )
 
 
 def _commit(client: Any, events: int, keys: int) -> dict[str, list[str]]:
@@ -170,27 +150,19 @@ def _commit(client: Any, events: int, keys: int) -> dict[str, list[str]]:
 
 def _relayed(faulty: FaultBus, wanted: set[str]) -> None:
     """Wait until all were accepted, or nothing new was for a while; in the middle the bus is out once."""
-    before, since, out_s = 0, time.monotonic(), 0.0
-    while (count := len(wanted & {one.id for one in faulty.accepted})) < len(wanted):
-        if count > before:
-            before, since = count, time.monotonic()
-        if not out_s and count > len(wanted) // 3:
+    out_s = 0.0
+
+    def count() -> int:
+        nonlocal out_s
+        relayed = len(wanted & {one.id for one in faulty.accepted})
+        if not out_s and relayed > len(wanted) // 3:
             out_s = time.monotonic()
             faulty.begin_outage("503")
         if out_s and time.monotonic() - out_s > _OUTAGE_S:
             faulty.end_outage()
-        if time.monotonic() - since > _STALLED_S:
-            return
-        time.sleep(_LOOK_EVERY_S)
+        return relayed
 
-
-def _reordered(committed: Mapping[str, Sequence[str]], accepted: Sequence[str]) -> int:
-    first = {event: place for place, event in reversed(list(enumerate(accepted)))}
-    return sum(
-        first.get(later, len(accepted)) < first.get(earlier, -1)
-        for ids in committed.values()
-        for earlier, later in itertools.pairwise(ids)
-    )
+    wait_while_it_moves(count, len(wanted), _STALLED_S)
 
 
 def _delivered(sqs: Any, queue: str) -> list[str]:
