@@ -92,6 +92,7 @@ class _Choice:
         self._all = [mapping_of(each) for each in inventory.of(MAPPING)]
         self._streams = [each for each in self._all if self._is_ours(each)]
         self._relays = self._relay_pieces()
+        self._nameless = Unseen("its name is not known")
         self.table_name = self._named()
         self.mappings = self._mappings()
         self.relays = tuple(self._function(each, RELAY) for each in self._relays)
@@ -141,11 +142,10 @@ class _Choice:
         if self._asked.table is not None:
             return self._table_called(self._asked.table)
         names = {_called(each) for each in self._relays}
-        read = [each.stream for each in self._streams if each.function in names]
-        tables = {_table_in(each) for each in read if isinstance(each, str)}
-        for piece in self._relays:
-            name = Properties(piece.properties).text("Environment", "Variables", "OUTBOX_TABLE")
-            tables |= {name_in(name)} if isinstance(name, str) and name else set()
+        told: list[Seen[str | None]] = [each.stream for each in self._streams if each.function in names]
+        told += [Properties(each.properties).text("Environment", "Variables", "OUTBOX_TABLE") for each in self._relays]
+        self._nameless = next((each for each in told if isinstance(each, Unseen)), self._nameless)
+        tables = {_table_in(each) for each in told if isinstance(each, str) and each}
         if len(tables) > 1:
             raise ConfigurationError(f"there are relays of several tables: --table names one of {_list(tables)}.")
         pieces = self._inventory.of(*TABLES)
@@ -165,8 +165,7 @@ class _Choice:
 
     def _table(self) -> tuple[Seen[Table], Seen[str]]:
         if self.table_name is None:
-            why = Unseen("its name is not known")
-            return why, why
+            return self._nameless, self._nameless
         for piece in self._inventory.of(*TABLES):
             if _table_in(piece.arn) == self.table_name:
                 return table_of(piece), piece.arn
@@ -248,7 +247,7 @@ def _called(piece: Piece) -> str:
 
 def _table_in(arn: str) -> str:
     """Return the name of the table in its ARN, or in that of its stream."""
-    return segments(arn)[-1].split("/")[1] if "/" in arn else arn
+    return segments(arn)[-1].split("/")[1] if "/" in arn else name_in(arn)
 
 
 def _exists(piece: Seen[Piece | None]) -> Seen[bool]:

@@ -15,8 +15,8 @@ from dynamodb_outbox.doctor.inventory import Seen, Unseen
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S
 from dynamodb_outbox.doctor.system import Function, Settings
-from dynamodb_outbox.environment.settings import settings_of
-from dynamodb_outbox.environment.variables import RELAY, SWEEP
+from dynamodb_outbox.environment.settings import FunctionSettings, layout_from, settings_of
+from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.sweeper import Sweeper
@@ -88,35 +88,35 @@ def _assumed(assumed: Assumed) -> Settings:
         sinks=Unseen("the function's own code says where events go"),
         min_age_s=_MIN_AGE_S,
         problems=(),
-        least_timeout_s=_least_timeout_s(settings_of({"OUTBOX_SINK": _SAMPLE}).sink),
+        least_timeout_s=_least_timeout_s({}),
     )
 
 
 def _settings(environment: Seen[Mapping[str, Seen[str]]], kind: str) -> Settings:
     """Return what the variables say. Those that were not seen are left out when the others are tried."""
     if isinstance(environment, Unseen):
-        return _unreadable(environment, ())
+        return _unreadable(environment)
     hidden = {name: value for name, value in environment.items() if isinstance(value, Unseen)}
     plain = {name: str(value) for name, value in environment.items() if name not in hidden}
     for name in ("OUTBOX_SINK", "OUTBOX_TABLE"):
         if name in hidden:
             plain[name] = _SAMPLE
+    problems: tuple[str, ...] = ()
     try:
         found = settings_of(plain, kind)
-        made: Any = (Relay if kind == RELAY else Sweeper)(found.sink, layout=found.layout, **found.arguments)
+        (Relay if kind == RELAY else Sweeper)(found.sink, layout=found.layout, **found.arguments)
     except InvalidEnvironment as error:
-        return _unreadable(Unseen("its variables are refused"), error.problems)
+        problems = error.problems
     except ConfigurationError as error:
-        return _unreadable(Unseen("its variables are refused"), (str(error),))
-    min_age = found.arguments.get("min_age")
+        problems = (str(error),)
     return Settings(
-        layout=_unless(hidden, ("OUTBOX_LAYOUT", "OUTBOX_SETTLE"), made.layout),
-        ordering=_unless(hidden, ("OUTBOX_ORDERING",), found.arguments.get("ordering", "key")),
-        on_poison=_unless(hidden, ("OUTBOX_ON_POISON",), found.arguments.get("on_poison", "park")),
-        sinks=_unless(hidden, ("OUTBOX_SINK",), _sinks(plain["OUTBOX_SINK"].strip())),
-        min_age_s=_unless(hidden, ("OUTBOX_MIN_AGE",), _MIN_AGE_S if min_age is None else int(min_age.total_seconds())),
-        problems=(),
-        least_timeout_s=_least_timeout_s(found.sink),
+        layout=_unless(hidden, ("OUTBOX_LAYOUT", "OUTBOX_SETTLE"), _layout(plain)),
+        ordering=_unless(hidden, ("OUTBOX_ORDERING",), _argument(plain, "OUTBOX_ORDERING", "key")),
+        on_poison=_unless(hidden, ("OUTBOX_ON_POISON",), _argument(plain, "OUTBOX_ON_POISON", "park")),
+        sinks=_unless(hidden, ("OUTBOX_SINK",), _sinks(plain)),
+        min_age_s=_unless(hidden, ("OUTBOX_MIN_AGE",), _min_age_s(plain)),
+        problems=problems,
+        least_timeout_s=_least_timeout_s(plain),
     )
 
 
@@ -125,16 +125,57 @@ def _unless(hidden: Mapping[str, Unseen], names: tuple[str, ...], value: Any) ->
     return next((hidden[name] for name in names if name in hidden), value)
 
 
-def _unreadable(why: Unseen, problems: tuple[str, ...]) -> Settings:
-    least = _least_timeout_s(settings_of({"OUTBOX_SINK": _SAMPLE}).sink)
+def _unreadable(why: Unseen) -> Settings:
     return Settings(
-        layout=why, ordering=why, on_poison=why, sinks=why, min_age_s=why, problems=problems, least_timeout_s=least
+        layout=why,
+        ordering=why,
+        on_poison=why,
+        sinks=why,
+        min_age_s=why,
+        problems=(),
+        least_timeout_s=_least_timeout_s({}),
     )
 
 
-def _sinks(text: str) -> dict[str, str]:
+def _alone(plain: Mapping[str, str], name: str) -> FunctionSettings | None:
+    """Return what one variable comes to, whatever others say; None for one that is refused."""
+    sink = {"OUTBOX_SINK": _SAMPLE, "OUTBOX_TABLE": "table"}
+    try:
+        return settings_of(sink | {each: value for each, value in plain.items() if each == name}, SWEEP)
+    except InvalidEnvironment:
+        return None
+
+
+def _argument(plain: Mapping[str, str], name: str, default: str) -> Seen[str]:
+    value, (variable,) = plain.get(name, "").strip(), (each for each in VARIABLES if each.name == name)
+    try:
+        return str(variable.read(value, ConfigurationError)) if value else default
+    except ConfigurationError:
+        return Unseen(f"{name} is refused")
+
+
+def _min_age_s(plain: Mapping[str, str]) -> Seen[int]:
+    found = _alone(plain, "OUTBOX_MIN_AGE")
+    if found is None:
+        return Unseen("OUTBOX_MIN_AGE is refused")
+    age = found.arguments.get("min_age")
+    return _MIN_AGE_S if age is None else int(age.total_seconds())
+
+
+def _layout(plain: Mapping[str, str]) -> Seen[Layout]:
+    try:
+        return layout_from(plain)
+    except InvalidEnvironment:
+        return Unseen("the layout in its variables is refused")
+
+
+def _sinks(plain: Mapping[str, str]) -> Seen[Mapping[str, str]]:
+    text = plain.get("OUTBOX_SINK", "").strip()
+    if not text or _alone(plain, "OUTBOX_SINK") is None:
+        return Unseen("OUTBOX_SINK is refused" if text else "OUTBOX_SINK is not set")
     return dict(json.loads(text)) if text.startswith("{") else {"*": text}
 
 
-def _least_timeout_s(sink: Any) -> int:
-    return Relay(sink).least_timeout_s
+def _least_timeout_s(plain: Mapping[str, str]) -> int:
+    found = _alone(plain, "OUTBOX_SINK") or settings_of({"OUTBOX_SINK": _SAMPLE})
+    return Relay(found.sink).least_timeout_s

@@ -46,7 +46,8 @@ def table_of(piece: Piece) -> Table:
     """Return a table: one of a Region, or a global one as this Region's replica has it."""
     found = Properties(piece.properties)
     replicas = _replicas(found, segments(piece.arn)[3])
-    own = Properties(replicas[0]) if not isinstance(replicas, Unseen) and replicas and replicas[0] else found
+    replica = None if isinstance(replicas, Unseen) else replicas[0]
+    own = found if replica is None or piece.kind == "AWS::DynamoDB::Table" else Properties(replica)
     enabled = found.flag("TimeToLiveSpecification", "Enabled")
     view = found.text("StreamSpecification", "StreamViewType")
     return Table(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.doctor.checks import Check, Said, Severity, of_sweepers, of_system
-from dynamodb_outbox.doctor.inventory import Unseen, seen
+from dynamodb_outbox.doctor.inventory import seen
+from dynamodb_outbox.environment.settings import layout_text
+from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +44,12 @@ def _different(function: Function, system: System) -> Iterator[Said]:
         ("sink", own.sinks, relay.sinks),
         ("on_poison", own.on_poison, relay.on_poison),
     ):
-        if not isinstance(its, Unseen) and not isinstance(others, Unseen) and its != others:
-            yield f"its {what} is {its!r}, and the relay's {others!r}"
-    seen(own.layout), seen(own.sinks)
+        if seen(its) != seen(others):
+            yield f"its {what} is {_told(seen(its))}, and the relay's {_told(seen(others))}"
+
+
+def _told(value: object) -> str:
+    return layout_text(value) if isinstance(value, Layout) else f"{value!r}"
 
 
 CHECKS = (

@@ -14,6 +14,7 @@ from dynamodb_outbox.errors import ConfigurationError
 __all__ = ["parsed"]
 
 _LONG = {"Ref": "Ref", "Condition": "Condition"}
+_MERGE = "tag:yaml.org,2002:merge"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -68,16 +69,15 @@ def _loader(yaml: Any) -> Any:
             content = content.split(".", 1)
         return {_LONG.get(tag, f"Fn::{tag}"): content}
 
-    def once(loader: Any, node: Any, deep: bool = False) -> dict[Any, Any]:
+    def once(loader: Any, node: Any) -> dict[Any, Any]:
+        own = [loader.construct_object(key, deep=True) for key, _ in node.value if key.tag != _MERGE]
+        twice = next((each for place, each in enumerate(own) if each in own[:place]), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} stands twice", node.start_mark)
         loader.flatten_mapping(node)
-        found: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            if key in found:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} stands twice", key_node.start_mark)
-            found[key] = loader.construct_object(value_node, deep=deep)
-        return found
+        pairs = ((loader.construct_object(key, deep=True), value) for key, value in node.value)
+        return {key: loader.construct_object(value, deep=True) for key, value in pairs}
 
     Loader.add_multi_constructor("!", short)
-    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: once(loader, node, deep=True))
+    Loader.add_constructor("tag:yaml.org,2002:map", once)
     return Loader

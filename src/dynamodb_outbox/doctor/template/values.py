@@ -155,6 +155,10 @@ class Values:
             return yes if yes is no or yes == no else truth
         return self.of(said[1] if truth else said[2])
 
+    def _imported(self, said: Any) -> Any:
+        name = self.of(said)
+        return name if isinstance(name, Unseen) else Unseen(f"{name}, which another stack exports")
+
     def _base64(self, said: Any) -> Any:
         text = self.of(said)
         return text if isinstance(text, Unseen) else base64.b64encode(str(text).encode()).decode("ascii")
@@ -205,6 +209,7 @@ _WORDS: Mapping[Any, Callable[[Values, Any], Any]] = {
     "Fn::GetAtt": Values._get_att,  # noqa: SLF001
     "Fn::Sub": Values._sub,  # noqa: SLF001
     "Fn::Join": Values._join,  # noqa: SLF001
+    "Fn::ImportValue": Values._imported,  # noqa: SLF001
     "Fn::Select": Values._select,  # noqa: SLF001
     "Fn::Split": Values._split,  # noqa: SLF001
     "Fn::FindInMap": Values._find,  # noqa: SLF001
