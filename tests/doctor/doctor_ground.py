@@ -52,7 +52,7 @@ class World:
     """The resources of a deployment, by their ids, as if all of them had been found in an account."""
 
     def __init__(self, deployment: Deployment = BUS) -> None:
-        found = inventory_of(json_text(cloudformation(deployment)))
+        found = inventory_of(json_text(cloudformation(deployment)), {"CodeBucket": "packages", "CodeKey": "outbox.zip"})
         self.pieces = {each.id: copy.deepcopy(each) for each in (*found.pieces, *sum(OUTSIDE.values(), ()))}
         self["Table"]["TimeToLiveValues"] = [{"N": "1700000000"}]
 

@@ -166,7 +166,7 @@ REMOVED = {"eventName": ["REMOVE"], "dynamodb": {"Keys": {"sk": STARTS}}}
 TYPED = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {"sk": STARTS, "type": {"S": ["order.placed"]}}}}
 ELSE = {"dynamodb": {"NewImage": {"sk": {"S": [{"prefix": "EVENT#"}]}}}}
 
-HIDING = ("filter-invalid", "payloads-gone", "handler", "retry-mode", "variables")
+HIDING = ("relay-missing", "filter-invalid", "payloads-gone", "handler", "retry-mode", "variables")
 """Checks that hide others when they are broken: where variables are refused, nobody knows where events go."""
 
 BREAKS = (
@@ -187,6 +187,7 @@ BREAKS = (
     Break("deletable", table(DeletionProtectionEnabled=False)),
     Break("strong-consistency", table(MultiRegionConsistency="STRONG")),
     Break("replicas", table(Replicas=[{"Region": "eu-west-1"}, {"Region": "us-east-1"}]), "us-east-1"),
+    Break("relay-missing", without("Relay", "RelayStream"), "of 0 mappings"),
     Break("mapping-missing", without("RelayStream")),
     Break("mapping-disabled", mapping(Enabled=False), "Disabled"),
     Break("mapping-disabled", mapping(State="Disabling"), "Disabling"),

@@ -144,6 +144,7 @@ def _finding(check: Check, subject: Subject, said: Said, system: System) -> Find
 def layout_of(system: System) -> Layout:
     """Return the layout that counts: the relay's. Raises NotSeen."""
     if system.settings is None:
+        seen(system.unseen_relay)
         raise NotSeen("without a relay there is no layout to compare with")
     return seen(system.settings.layout)
 
@@ -173,7 +174,9 @@ def of_mappings(system: System) -> tuple[Subject, ...]:
 
 def of_functions(system: System) -> tuple[Subject, ...]:
     """Return the relays."""
-    return tuple(_function(each) for each in system.relays)
+    if system.unseen_relay is not None:
+        return (Subject("the relay", system.unseen_relay),)
+    return tuple(map(_function, system.relays))
 
 
 def of_sweepers(system: System) -> tuple[Subject, ...]:

@@ -63,7 +63,8 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
     relays = chosen.relays
     if not relays and not chosen.table_name:
         raise ConfigurationError("no relay and no table were found: --table and --relay name them.")
-    sinks = relays[0].settings.sinks if relays else Unseen("there is no relay")
+    unseen = None if relays else inventory.lacks(*FUNCTIONS)
+    sinks = relays[0].settings.sinks if relays else unseen or Unseen("there is no relay")
     alarms = _alarms(inventory)
     return System(
         source=inventory.source,
@@ -72,6 +73,7 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
         readers=chosen.readers,
         mappings=chosen.mappings,
         relays=relays,
+        unseen_relay=unseen,
         sweepers=chosen.sweepers,
         schedules=chosen.schedules,
         targets=sinks if isinstance(sinks, Unseen) else _targets(inventory, sinks),
@@ -301,12 +303,11 @@ def _payloads(inventory: Inventory, asked: Asked) -> Bucket | None:
     """Return the bucket of the claim check that the user told of."""
     if asked.payloads is None:
         return None
-    pieces = inventory.of("AWS::S3::Bucket")
-    piece = next((each for each in pieces if asked.payloads in (each.id, name_in(each.arn))), None)
-    if piece is None:
-        lacking = inventory.lacks("AWS::S3::Bucket")
-        days = lacking or Unseen("the bucket is not there")
-        return Bucket(name=asked.payloads, exists=lacking or False, prefix=asked.prefix, days=days)
+    named = next((each for each in inventory.of("AWS::S3::Bucket") if each.id == asked.payloads), None)
+    piece = named or inventory.at(f"arn:aws:s3:::{asked.payloads}", "AWS::S3::Bucket")
+    if not isinstance(piece, Piece):
+        days = piece or Unseen("the bucket is not there")
+        return Bucket(name=asked.payloads, exists=piece or False, prefix=asked.prefix, days=days)
     name = name_in(piece.arn)
     return Bucket(name=name, exists=True, prefix=asked.prefix, days=_days(Properties(piece.properties), asked.prefix))
 

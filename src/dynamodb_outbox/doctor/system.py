@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from dynamodb_outbox.doctor.inventory import Seen, name_in
+from dynamodb_outbox.doctor.inventory import Seen, Unseen, name_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,7 +212,8 @@ class Bucket:
 class System:
     """All of it. `source` decides how a fix is told; `readers` counts the mappings on the table's streams.
 
-    `mappings` are those of relays; `relays` and `sweepers` are functions. `schedules` are minutes between two sweeps,
+    `mappings` are those of relays; `relays` and `sweepers` are functions; `unseen_relay` says why there is no relay,
+    where there may be one. `schedules` are minutes between two sweeps,
     of the schedules that are enabled. `failures` are on-failure destinations that exist or do not, by ARN.
     """
 
@@ -222,6 +223,7 @@ class System:
     readers: Seen[int]
     mappings: Seen[tuple[StreamMapping, ...]]
     relays: tuple[Function, ...]
+    unseen_relay: Unseen | None
     sweepers: Seen[tuple[Function, ...]]
     schedules: Seen[Mapping[str, Seen[tuple[float, ...]]]] = field(hash=False)
     targets: Seen[tuple[Target, ...]]

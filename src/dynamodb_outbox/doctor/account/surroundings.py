@@ -39,7 +39,9 @@ class Surroundings:
                 continue
             for name in names:
                 answer = self._asking.ask("events", "DescribeRule", Name=name)
-                if answer is not None and not isinstance(answer, Unseen):
+                if isinstance(answer, Unseen):
+                    hidden[SCHEDULES[0]] = answer
+                elif answer is not None:
                     told = {**answer, "Targets": [{"Arn": function.arn}]}
                     pieces.append(Piece(name, SCHEDULES[0], str(answer.get("Arn")), told))
         return pieces, hidden
@@ -60,8 +62,9 @@ class Surroundings:
         arns = dict.fromkeys((*(each.arn for each in targets), *system.failures, *system.topics))
         pieces: list[Piece] = []
         hidden: dict[str, Unseen] = {}
+        own = segments(str(system.table_arn))[4:5]
         for arn in arns:
-            self._add(arn, self._named(arn), pieces, hidden)
+            self._add(arn, self._named(arn, own), pieces, hidden)
         for arn in (each.arn for each in targets if each.kind == "bus"):
             archives = self._asking.ask("events", "ListArchives", _region(arn), EventSourceArn=arn)
             if isinstance(archives, Unseen):
@@ -81,13 +84,23 @@ class Surroundings:
         elif found is not None:
             pieces.append(found)
 
-    def _named(self, arn: str) -> Piece | Unseen | None:
-        """Return what has an ARN; None when it is known that nothing has."""
+    def _named(self, arn: str, own: list[str]) -> Piece | Unseen | None:
+        """Return what has an ARN; None when it is known that nothing has: another account may hide what it has."""
         ask = {"events": self._bus, "sns": self._topic, "sqs": self._queue, "s3": self._bucket}.get(segments(arn)[2])
-        return ask(arn) if ask is not None else Unseen(f"{segments(arn)[2]} is not asked")
+        if ask is None:
+            return Unseen(f"{segments(arn)[2]} is not asked")
+        found = ask(arn)
+        if found is None and segments(arn)[4] not in ("", *own):
+            return Unseen("it is another account's, and not shown to this one")
+        return found
 
     def _bus(self, arn: str) -> Piece | Unseen | None:
+        """Return a bus, by its ARN; local engines know it by its name alone."""
         answer = self._asking.ask("events", "DescribeEventBus", _region(arn), Name=arn)
+        if answer is None:
+            answer = self._asking.ask("events", "DescribeEventBus", _region(arn), Name=name_in(arn))
+            same = isinstance(answer, dict) and answer.get("Arn") == arn
+            answer = answer if same or isinstance(answer, Unseen) else None
         return _piece(arn, "AWS::Events::EventBus", answer)
 
     def _topic(self, arn: str) -> Piece | Unseen | None:

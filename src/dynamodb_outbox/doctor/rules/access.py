@@ -48,6 +48,9 @@ def _wide(function: Function, _system: System) -> Iterator[Said]:
     for statement in role.statements:
         if statement.allows and not statement.managed and (said := _said(statement)) is not None:
             yield Evidence(f"policy {statement.policy} of role {role.name} allows {said}", {"role": role.name})
+        seen(statement.actions), seen(statement.resources)
+    if role.hidden:
+        raise NotSeen(role.hidden[0])
 
 
 def _said(statement: Statement) -> str | None:

@@ -19,6 +19,7 @@ from dynamodb_outbox.doctor.checks import (
     of_system,
 )
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, same_arn, seen
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,12 @@ def _ordering(mapping: StreamMapping, system: System) -> str:
     if relay is None:
         raise NotSeen("the mapping's function is not seen")
     return seen(relay.settings.ordering)
+
+
+def _no_relay(system: System, _same: System) -> Iterator[Said]:
+    seen(system.unseen_relay)
+    if not system.relays and not seen(system.mappings):
+        yield f"of {counted(seen(system.readers), 'mapping')} on its stream none is known for a relay's"
 
 
 def _missing(function: Function, system: System) -> Iterator[Said]:
@@ -147,6 +154,15 @@ def _metrics(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 
 CHECKS = (
+    Check(
+        id="relay-missing",
+        severity=Severity.ERROR,
+        asks="A relay is there: a ready-made function, or one that --relay names",
+        about=of_system,
+        look=_no_relay,
+        consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
+        command="`outbox infra` prints one; --relay names a function of your own",
+    ),
     Check(
         id="mapping-missing",
         severity=Severity.ERROR,
