@@ -17,7 +17,7 @@ from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, plain_arn, seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from dynamodb_outbox.doctor.system import Function, System
+    from dynamodb_outbox.doctor.system import Function, StreamMapping, System
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Severity",
     "Unjudged",
     "examine",
-    "layout_of",
+    "layouts_of",
     "of_all_functions",
     "of_functions",
     "of_mappings",
@@ -35,6 +35,7 @@ __all__ = [
     "of_system",
     "of_table",
     "of_targets",
+    "relay_of",
 ]
 
 
@@ -141,12 +142,21 @@ def _finding(check: Check, subject: Subject, said: Said, system: System) -> Find
     )
 
 
-def layout_of(system: System) -> Layout:
-    """Return the layout that counts: the relay's. Raises NotSeen."""
-    if system.settings is None:
+def layouts_of(system: System) -> tuple[Layout, ...]:
+    """Return the layouts that count: the relays', each once. Raises NotSeen."""
+    if not system.relays:
         seen(system.unseen_relay)
         raise NotSeen("without a relay there is no layout to compare with")
-    return seen(system.settings.layout)
+    found: list[Layout] = []
+    for each in system.relays:
+        layout = seen(each.settings.layout)
+        found += [] if layout in found else [layout]
+    return tuple(found)
+
+
+def relay_of(mapping: StreamMapping, system: System) -> Function:
+    """Return the relay that a mapping invokes."""
+    return next(each for each in system.relays if each.name == mapping.function)
 
 
 # --- what checks are about ---

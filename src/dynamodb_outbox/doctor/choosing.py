@@ -64,7 +64,7 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
     if not relays and not chosen.table_name:
         raise ConfigurationError("no relay and no table were found: --table and --relay name them.")
     unseen = None if relays else inventory.lacks(*FUNCTIONS)
-    sinks = relays[0].settings.sinks if relays else unseen or Unseen("there is no relay")
+    sinks = _sinks(relays) if relays else unseen or Unseen("there is no relay")
     alarms = _alarms(inventory)
     return System(
         source=inventory.source,
@@ -76,7 +76,7 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
         unseen_relay=unseen,
         sweepers=chosen.sweepers,
         schedules=chosen.schedules,
-        targets=sinks if isinstance(sinks, Unseen) else _targets(inventory, sinks),
+        targets=sinks if isinstance(sinks, Unseen) else tuple(_target(inventory, each) for each in sinks),
         failures=chosen.failures,
         alarms=alarms,
         topics=_topics(inventory, () if isinstance(alarms, Unseen) else alarms),
@@ -162,8 +162,8 @@ class _Choice:
     @property
     def readers(self) -> Seen[int]:
         """How many mappings read the table's streams."""
-        of_table = [each for each in self._all if isinstance(each.stream, str) and "/stream/" in each.stream]
-        return sum(1 for each in of_table if _table_in(str(each.stream)) == self.table_name)
+        reading = [each.stream for each in self._all if each.enabled is not False and isinstance(each.stream, str)]
+        return sum(1 for each in reading if "/stream/" in each and _table_in(each) == self.table_name)
 
     def _table(self) -> tuple[Seen[Table], Seen[str]]:
         if self.table_name is None:
@@ -256,18 +256,26 @@ def _exists(piece: Seen[Piece | None]) -> Seen[bool]:
     return piece if isinstance(piece, Unseen) else piece is not None
 
 
-def _targets(inventory: Inventory, sinks: Mapping[str, str]) -> tuple[Target, ...]:
-    found = []
-    for arn in dict.fromkeys(sinks.values()):
-        archives = [
-            str(each.properties.get("ArchiveName") or each.id)
-            for each in inventory.of(ARCHIVE)
-            if same_arn(str(each.properties.get("SourceArn")), arn)
-        ]
-        lacking = inventory.lacks(ARCHIVE)
-        known: Seen[tuple[str, ...]] = tuple(archives) if archives or lacking is None else lacking
-        found.append(target_of(arn, inventory.at(arn, *_TARGETS), known))
+def _sinks(relays: Sequence[Function]) -> Seen[tuple[str, ...]]:
+    """Return the ARNs of where events go, each once."""
+    found: dict[str, None] = {}
+    for each in relays:
+        sinks = each.settings.sinks
+        if isinstance(sinks, Unseen):
+            return sinks
+        found |= dict.fromkeys(sinks.values())
     return tuple(found)
+
+
+def _target(inventory: Inventory, arn: str) -> Target:
+    archives = [
+        str(each.properties.get("ArchiveName") or each.id)
+        for each in inventory.of(ARCHIVE)
+        if same_arn(str(each.properties.get("SourceArn")), arn)
+    ]
+    lacking = inventory.lacks(ARCHIVE)
+    known: Seen[tuple[str, ...]] = tuple(archives) if archives or lacking is None else lacking
+    return target_of(arn, inventory.at(arn, *_TARGETS), known)
 
 
 def _alarms(inventory: Inventory) -> Seen[tuple[Alarm, ...]]:

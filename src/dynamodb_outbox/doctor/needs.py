@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Seen, Unseen, name_in, seen, segments
+from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, NotSeen, Seen, Unseen, name_in, seen, segments
+from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.policy import relay_statements, sweeper_statements
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region, Value
@@ -38,7 +39,10 @@ def needs_of(function: Function, system: System) -> tuple[Need, ...]:
     arn = seen(system.table_arn)
     relays = function in system.relays
     failure = _failure(function, system) if relays else None
-    deployment = _deployment(function, arn, failure)
+    try:
+        deployment = _deployment(function, arn, failure)
+    except ConfigurationError as error:
+        raise NotSeen(f"what it needs cannot be told: {error}") from None
     group = seen(function.log_group)
     statements = (
         relay_statements(deployment, group, failure or "arn:aws:s3:::none")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.eventsource.ttl import ttl_delete
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.encode import Origin, RecordDraft, encode_record
-from dynamodb_outbox.core.record.place import is_record
+from dynamodb_outbox.core.record.place import is_record, is_wanted
 from dynamodb_outbox.core.record.states import PUBLISHED
 from dynamodb_outbox.event import Event
 
@@ -77,7 +77,16 @@ def _record(layout: Layout, count: int) -> WireItem:
         for place in range(count)
     )
     draft = RecordDraft(_TX.format(9), key, events, 0, 1)
-    return encode_record(draft, Origin(_TX.format(8), _AT_MS, "eu-west-1"), layout)
+    return _told(encode_record(draft, Origin(_TX.format(8), _AT_MS, "eu-west-1"), layout), layout)
+
+
+def _told(image: WireItem, layout: Layout) -> WireItem:
+    """Return a record with what `select` tells it by, which another program may be the one to write."""
+    found = dict(image)
+    for name, wanted in (layout.select or {}).items():
+        if not is_wanted(found.get(name), wanted):
+            found[name] = {"S": wanted if isinstance(wanted, str) else f"{wanted['prefix']}1"}
+    return found
 
 
 def _published(image: WireItem, layout: Layout) -> WireItem:

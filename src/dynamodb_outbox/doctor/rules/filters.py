@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.eventsource.filters import Filters, compile_filters
 from dynamodb_outbox.core.record.place import stream_filter
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layout_of, of_mappings
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings, relay_of
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
 from dynamodb_outbox.doctor.samples import Samples, stream_samples
 from dynamodb_outbox.errors import InvalidFilter
@@ -42,15 +42,15 @@ def _filter_invalid(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 def _filter_missing(mapping: StreamMapping, system: System) -> Iterator[Said]:
     if not seen(mapping.filters):
-        yield _with_filter("no FilterCriteria", system)
+        yield _with_filter("no FilterCriteria", mapping, system)
 
 
 def _filter_blocks(mapping: StreamMapping, system: System) -> Iterator[Said]:
     filters, names = _compiled(mapping), ("one event", "several events")
-    samples = stream_samples(layout_of(system)).records
+    samples = stream_samples(seen(relay_of(mapping, system).settings.layout)).records
     blocked = [name for name, each in zip(names, samples, strict=True) if not filters.match(each)]
     if blocked:
-        yield _with_filter(f"an inserted record with {' and one with '.join(blocked)} does not pass", system)
+        yield _with_filter(f"an inserted record with {' and one with '.join(blocked)} does not pass", mapping, system)
 
 
 def _passes(what: str, pick: Callable[[Samples], tuple[dict[str, object], ...]]) -> Callable[..., Iterator[Said]]:
@@ -58,17 +58,18 @@ def _passes(what: str, pick: Callable[[Samples], tuple[dict[str, object], ...]])
         if not seen(mapping.filters):
             return  # filter-missing tells of it
         filters = _compiled(mapping)
-        if any(filters.match(each) for each in pick(stream_samples(layout_of(system)))):
-            yield _with_filter(f"{what} passes", system)
+        samples = stream_samples(seen(relay_of(mapping, system).settings.layout))
+        if any(filters.match(each) for each in pick(samples)):
+            yield _with_filter(f"{what} passes", mapping, system)
 
     return look
 
 
-def _with_filter(said: str, system: System) -> Evidence:
-    relay = system.settings
-    if relay is None or isinstance(relay.layout, Unseen):
+def _with_filter(said: str, mapping: StreamMapping, system: System) -> Evidence:
+    layout = relay_of(mapping, system).settings.layout
+    if isinstance(layout, Unseen):
         return Evidence(said)
-    return Evidence(said, {"filter": json.dumps(json.dumps(stream_filter(relay.layout)))})
+    return Evidence(said, {"filter": json.dumps(json.dumps(stream_filter(layout)))})
 
 
 _FILTER = {

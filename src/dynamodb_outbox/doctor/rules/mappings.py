@@ -6,6 +6,7 @@ docs/infrastructure.md has both.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
@@ -17,8 +18,9 @@ from dynamodb_outbox.doctor.checks import (
     of_functions,
     of_mappings,
     of_system,
+    relay_of,
 )
-from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, same_arn, seen
+from dynamodb_outbox.doctor.inventory import same_arn, seen
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -38,10 +40,7 @@ _UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _ordering(mapping: StreamMapping, system: System) -> str:
-    relay = next((each for each in system.relays if each.name == mapping.function), None)
-    if relay is None:
-        raise NotSeen("the mapping's function is not seen")
-    return seen(relay.settings.ordering)
+    return seen(relay_of(mapping, system).settings.ordering)
 
 
 def _no_relay(system: System, _same: System) -> Iterator[Said]:
@@ -73,10 +72,14 @@ def _troubled(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 
 def _several(system: System, _same: System) -> Iterator[Said]:
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     mappings = seen(system.mappings)
-    patterns = {each.filters for each in mappings if not isinstance(each.filters, Unseen)}
-    if len(mappings) > 1 and len(patterns) < len(mappings):
-        yield f"{len(mappings)} mappings relay the same records: {', '.join(each.name for each in mappings)}"
+    for each in mappings if len(mappings) > 1 else ():
+        if each.enabled is not False:
+            together[seen(each.stream), seen(each.filters)].append(each.name)
+    for names in together.values():
+        if len(names) > 1:
+            yield f"{len(names)} mappings relay the same records: {', '.join(names)}"
 
 
 def _readers(system: System, _same: System) -> Iterator[Said]:

@@ -36,9 +36,11 @@ def _rare(function: Function, system: System) -> Iterator[Said]:
 
 
 def _different(function: Function, system: System) -> Iterator[Said]:
-    relay, own = system.settings, function.settings
-    if relay is None or not (function.ready_made and system.relays[0].ready_made):
+    own = function.settings
+    relays = [each.settings for each in system.relays if each.ready_made and function.ready_made]
+    if not relays:
         return
+    relay = next((each for each in relays if each.layout == own.layout), relays[0])
     for what, its, others in (
         ("layout", own.layout, relay.layout),
         ("sink", own.sinks, relay.sinks),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layout_of, of_table
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layouts_of, of_table
 from dynamodb_outbox.doctor.inventory import seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynamodb_outbox.doctor.system import System, Table
+    from dynamodb_outbox.doctor.system import Index, System, Table
+    from dynamodb_outbox.layout import Layout
 
 __all__ = ["CHECKS"]
 
@@ -31,36 +32,48 @@ def _view(table: Table, _system: System) -> Iterator[Said]:
 
 
 def _keys(table: Table, system: System) -> Iterator[Said]:
-    wanted, found = tuple(layout_of(system).keys.types.items()), seen(table.keys)
-    if wanted != found:
-        yield f"the keys are {_told(found)}, the layout's {_told(wanted)}"
+    found = seen(table.keys)
+    for wanted in dict.fromkeys(tuple(each.keys.types.items()) for each in layouts_of(system)):
+        if wanted != found:
+            yield f"the keys are {_told(found)}, the layout's {_told(wanted)}"
 
 
 def _index(table: Table, system: System) -> Iterator[Said]:
-    layout = layout_of(system)
-    name, found = layout.index, {each.name: each for each in seen(table.indexes)}
-    words = {"index": name, "at": layout.column(AT), "id": layout.column(ID), "key": layout.column(KEY)}
+    for layout in layouts_of(system):
+        words = {
+            "index": layout.index,
+            "at": layout.column(AT),
+            "id": layout.column(ID),
+            "key": layout.column(KEY),
+        }
+        for said in _index_faults(layout, seen(table.indexes)):
+            yield Evidence(said, words)
+
+
+def _index_faults(layout: Layout, indexes: tuple[Index, ...]) -> Iterator[str]:
+    name, found = layout.index, {each.name: each for each in indexes}
     if name not in found:
-        yield Evidence(f"no index {name}" + (f"; there are {', '.join(sorted(found))}" if found else ""), words)
+        yield f"no index {name}" + (f"; there are {', '.join(sorted(found))}" if found else "")
         return
     index, wanted = found[name], ((PENDING_INDEX, "S"), (layout.column(AT), "N"))
     if seen(index.keys) != wanted:
-        yield Evidence(f"the keys of {name} are {_told(seen(index.keys))}, and need to be {_told(wanted)}", words)
+        yield f"the keys of {name} are {_told(seen(index.keys))}, and need to be {_told(wanted)}"
     projected, needed = seen(index.projected), [layout.column(ID), layout.column(KEY)]
     lacking = [] if projected is None else [each for each in needed if each not in projected]
     if lacking:
-        yield Evidence(f"{name} does not project {' and '.join(lacking)}", words)
+        yield f"{name} does not project {' and '.join(lacking)}"
 
 
 def _ttl_off(table: Table, system: System) -> Iterator[Said]:
     if seen(table.ttl) is None:
-        yield Evidence("time to live is off", {"ttl": layout_of(system).ttl})
+        yield Evidence("time to live is off", {"ttl": layouts_of(system)[0].ttl})
 
 
 def _ttl_attribute(table: Table, system: System) -> Iterator[Said]:
-    wanted, found = layout_of(system).ttl, seen(table.ttl)
-    if found not in (None, wanted):
-        yield Evidence(f"time to live is by {found}, and {wanted} is what is written", {"ttl": wanted})
+    found = seen(table.ttl)
+    for wanted in dict.fromkeys(each.ttl for each in layouts_of(system)):
+        if found not in (None, wanted):
+            yield Evidence(f"time to live is by {found}, and {wanted} is what is written", {"ttl": wanted})
 
 
 def _ttl_unit(table: Table, _system: System) -> Iterator[Said]:
