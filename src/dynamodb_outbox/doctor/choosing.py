@@ -10,35 +10,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.eventsource.filters import compile_filters
+from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, target_at, topics_of
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn, segments
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, segments
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import (
-    alarm_of,
     every_minutes,
     function_name,
     mapping_of,
     table_of,
-    target_of,
-    topic_of,
 )
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import stream_samples
-from dynamodb_outbox.doctor.system import Alarm, Bucket, Function, Role, StreamMapping, System, Table, Target, Topic
+from dynamodb_outbox.doctor.system import Function, Role, StreamMapping, System, Table
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
 from dynamodb_outbox.errors import ConfigurationError, InvalidFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["ARCHIVE", "FUNCTIONS", "MAPPING", "SCHEDULES", "TABLES", "Asked", "system_of"]
+__all__ = ["FUNCTIONS", "MAPPING", "SCHEDULES", "TABLES", "Asked", "system_of"]
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 FUNCTIONS = ("AWS::Lambda::Function",)
 MAPPING = "AWS::Lambda::EventSourceMapping"
-ARCHIVE = "AWS::Events::Archive"
 SCHEDULES = ("AWS::Events::Rule", "AWS::Scheduler::Schedule")
-_TARGETS = ("AWS::Events::EventBus", "AWS::SNS::Topic", "AWS::SQS::Queue")
 _STORES = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::SNS::Topic")
 
 
@@ -64,8 +60,8 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
     if not relays and not chosen.table_name:
         raise ConfigurationError("no relay and no table were found: --table and --relay name them.")
     unseen = None if relays else inventory.lacks(*FUNCTIONS)
-    sinks = _sinks(relays) if relays else unseen or Unseen("there is no relay")
-    alarms = _alarms(inventory)
+    sinks = sinks_of(relays) if relays else unseen or Unseen("there is no relay")
+    alarms = alarms_of(inventory)
     return System(
         source=inventory.source,
         table=chosen.table,
@@ -76,11 +72,11 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
         unseen_relay=unseen,
         sweepers=chosen.sweepers,
         schedules=chosen.schedules,
-        targets=sinks if isinstance(sinks, Unseen) else tuple(_target(inventory, each) for each in sinks),
+        targets=sinks if isinstance(sinks, Unseen) else tuple(target_at(inventory, each) for each in sinks),
         failures=chosen.failures,
         alarms=alarms,
-        topics=_topics(inventory, () if isinstance(alarms, Unseen) else alarms),
-        payloads=_payloads(inventory, asked),
+        topics=topics_of(inventory, () if isinstance(alarms, Unseen) else alarms),
+        payloads=payloads_of(inventory, asked.payloads, asked.prefix),
     )
 
 
@@ -254,91 +250,6 @@ def _table_in(arn: str) -> str:
 
 def _exists(piece: Seen[Piece | None]) -> Seen[bool]:
     return piece if isinstance(piece, Unseen) else piece is not None
-
-
-def _sinks(relays: Sequence[Function]) -> Seen[tuple[str, ...]]:
-    """Return the ARNs of where events go, each once."""
-    found: dict[str, None] = {}
-    for each in relays:
-        sinks = each.settings.sinks
-        if isinstance(sinks, Unseen):
-            return sinks
-        found |= dict.fromkeys(sinks.values())
-    return tuple(found)
-
-
-def _target(inventory: Inventory, arn: str) -> Target:
-    archives = [
-        str(each.properties.get("ArchiveName") or each.id)
-        for each in inventory.of(ARCHIVE)
-        if same_arn(str(each.properties.get("SourceArn")), arn)
-    ]
-    lacking = inventory.lacks(ARCHIVE)
-    known: Seen[tuple[str, ...]] = tuple(archives) if archives or lacking is None else lacking
-    return target_of(arn, inventory.at(arn, *_TARGETS), known)
-
-
-def _alarms(inventory: Inventory) -> Seen[tuple[Alarm, ...]]:
-    lacking = inventory.lacks("AWS::CloudWatch::Alarm")
-    pieces = inventory.of("AWS::CloudWatch::Alarm")
-    if lacking is not None and not pieces:
-        return lacking
-    rules = [
-        str(each.properties.get("AlarmRule"))
-        for each in inventory.of("AWS::CloudWatch::CompositeAlarm")
-        if each.properties.get("AlarmActions") and each.properties.get("ActionsEnabled", True) is not False
-    ]
-    return tuple(alarm_of(each, _is_named(each, rules)) for each in pieces)
-
-
-def _is_named(piece: Piece, rules: Sequence[str]) -> bool:
-    name = str(piece.properties.get("AlarmName") or piece.id)
-    return any(f'"{name}"' in rule or f"({name})" in rule or piece.arn in rule for rule in rules)
-
-
-def _topics(inventory: Inventory, alarms: Iterable[Alarm]) -> dict[str, Seen[Topic | None]]:
-    """Return the topics that alarms notify, by ARN."""
-    arns = {arn for alarm in alarms if isinstance(alarm.actions, tuple) for arn in alarm.actions if ":sns:" in arn}
-    found: dict[str, Seen[Topic | None]] = {}
-    for arn in sorted(arns):
-        piece = inventory.at(arn, "AWS::SNS::Topic")
-        subscribed = sum(1 for each in inventory.of("AWS::SNS::Subscription") if each.properties.get("TopicArn") == arn)
-        found[arn] = topic_of(piece, subscribed) if isinstance(piece, Piece) else piece
-    return found
-
-
-def _payloads(inventory: Inventory, asked: Asked) -> Bucket | None:
-    """Return the bucket of the claim check that the user told of."""
-    if asked.payloads is None:
-        return None
-    named = next((each for each in inventory.of("AWS::S3::Bucket") if each.id == asked.payloads), None)
-    piece = named or inventory.at(f"arn:aws:s3:::{asked.payloads}", "AWS::S3::Bucket")
-    if not isinstance(piece, Piece):
-        days = piece or Unseen("the bucket is not there")
-        return Bucket(name=asked.payloads, exists=piece or False, prefix=asked.prefix, days=days)
-    name = name_in(piece.arn)
-    return Bucket(name=name, exists=True, prefix=asked.prefix, days=_days(Properties(piece.properties), asked.prefix))
-
-
-def _days(bucket: Properties, prefix: str) -> Seen[int | None]:
-    """Return after how many days the first rule that is about a prefix removes objects."""
-    rules = bucket.parts("LifecycleConfiguration", "Rules")
-    if isinstance(rules, Unseen):
-        return rules
-    found: list[int] = []
-    for each in rules:
-        prefixes = [each.text(*path) for path in _PREFIXES]
-        days = each.number("ExpirationInDays")
-        hidden = next((value for value in (days, *prefixes) if isinstance(value, Unseen)), None)
-        if hidden is not None:
-            return hidden
-        of = next((value for value in prefixes if value), "")
-        if each.raw("Status") == "Enabled" and isinstance(days, int) and prefix.startswith(str(of)):
-            found.append(days)
-    return min(found, default=None)
-
-
-_PREFIXES = (("Prefix",), ("Filter", "Prefix"), ("Filter", "And", "Prefix"))
 
 
 def _list(names: Iterable[str]) -> str:

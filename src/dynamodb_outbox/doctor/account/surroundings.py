@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.doctor.choosing import ARCHIVE, SCHEDULES
+from dynamodb_outbox.doctor.around import ARCHIVE
+from dynamodb_outbox.doctor.choosing import SCHEDULES
 from dynamodb_outbox.doctor.inventory import Piece, Unseen, name_in, segments
 
 if TYPE_CHECKING:
