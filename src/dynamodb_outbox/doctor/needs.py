@@ -93,9 +93,7 @@ def _needs(
         if statement.sid in left_out:
             continue
         for action in statement.actions:
-            if action == "dynamodb:ListStreams":  # of a table, or of all: both are written
-                yield Need(action, None)
-            elif statement.sid == "Stream":
+            if statement.sid == "Stream":
                 yield Need(action, stream)
             else:
                 yield from (Need(action, _said(each, table_arn)) for each in statement.resources)
