@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb, aws_events, aws_sns, aws_sqs
-from deployments import DEPLOYMENTS, arguments
 from read_back import Template, canonical
 from test_infra_renderings import faults
 
+from deployments import DEPLOYMENTS, arguments
 from dynamodb_outbox.cdk import OutboxRelay
+from dynamodb_outbox.cli import main
 from dynamodb_outbox.infra.plan import resources_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TOKENS = {"I1022", "I3011"}  # hints: that text is joined, and that the CDK's own queue and log groups may go
 
 
-def test_the_construct_says_what_is_described() -> None:
-    """For each deployment that makes its table, in one app: read back, it is the description; cfn-lint agrees."""
+def test_the_construct_says_what_is_described(tmp_path: Path) -> None:
+    """For each deployment that makes its table, in one app: read back, it is the description; the doctor is content."""
     app = cdk.App()
     stacks: dict[str, Any] = {}
     for number, (name, deployment) in enumerate(DEPLOYMENTS.items()):
@@ -30,6 +34,8 @@ def test_the_construct_says_what_is_described() -> None:
         resources = resources_of(DEPLOYMENTS[name])
         template = assembly.get_stack_by_name(stack.stack_name).template
         prefix = next(id_ for id_ in template["Resources"] if id_.endswith("Relay")).removesuffix("Relay")
+        (tmp_path / "template.json").write_text(json.dumps(template), encoding="utf-8")
+        assert main(["doctor", "--template", str(tmp_path / "template.json")]) == 0
         told = json.loads(json.dumps(template["Resources"]).replace(prefix, ""))
         for each in told.values():
             if isinstance(each.get("DependsOn"), list):

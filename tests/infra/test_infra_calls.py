@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import botocore.client
 import pytest
-from deployments import DEPLOYMENTS, TELL
 from read_back import canonical
 
+from deployments import DEPLOYMENTS, TELL
 from dynamodb_outbox.aws_lambda import relay_from, sweeper_from
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.infra.deployment import Deployment

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cdk_stand_in import Asset, Construct, install
-from deployments import DEPLOYMENTS, arguments
 from read_back import Template, canonical
 
+from deployments import DEPLOYMENTS, arguments
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.package import package
 from dynamodb_outbox.infra.plan import resources_of

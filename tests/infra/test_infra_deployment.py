@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from deployments import DEPLOYMENTS, EMAIL, TELL
 from read_back import canonical
 
+from deployments import DEPLOYMENTS, EMAIL, TELL
 from dynamodb_outbox.aws_lambda import relay_from
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.eventsource.ttl import SERVICE

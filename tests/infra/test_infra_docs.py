@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 from deployments import DEPLOYMENTS
-
 from dynamodb_outbox.cli import _parser
 from dynamodb_outbox.cli.infra import deployment_of
 from dynamodb_outbox.infra.plan import resources_of

@@ -12,11 +12,11 @@ import yaml
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 from cfnlint.core import get_rules
-from deployments import DEPLOYMENTS
 from read_back import Template, canonical
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 
+from deployments import DEPLOYMENTS
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import ExistingTable

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deployments import DEPLOYMENTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from read_back import canonical
 from read_terraform import BLOCK, Configuration, parsed
 
+from deployments import DEPLOYMENTS
 from dynamodb_outbox.infra.hcl import Block, Call, Expression, Template, hcl_text
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.terraform import terraform

@@ -24,6 +24,7 @@ from dynamodb_outbox.cli import (
     consume_arguments,
     cost_arguments,
     demo_arguments,
+    doctor_arguments,
     guarantees_arguments,
     infra_arguments,
     outbox_arguments,
@@ -106,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     package_arguments.add_to(commands)
     guarantees_arguments.add_to(commands)
     cost_arguments.add_to(commands)
+    doctor_arguments.add_to(commands)
     return parser
 
 

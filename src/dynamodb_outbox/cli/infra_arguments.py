@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["ARGUMENTS", "RENDERINGS", "add_to"]
+__all__ = ["ARGUMENTS", "RENDERINGS", "add_to", "pair"]
 
 RENDERINGS = ("cloudformation", "sam", "terraform")
 
@@ -17,7 +17,8 @@ _EPILOG = "exit status: 0 it was printed, 2 arguments that cannot work, alone or
 _KINDS = "an ARN, or bus:NAME, topic:NAME, queue:NAME of the same account and Region"
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Return a name and its value, of NAME=VALUE."""
     name, found, value = text.partition("=")
     if not found or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
@@ -28,7 +29,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "table": {"required": True, "help": "the records' table; made, unless --existing-table"},
     "sink": {"metavar": "SINK", "help": f"where events go: {_KINDS}"},
     "route": {
-        "action": "append", "type": _pair, "metavar": "TYPE=SINK",
+        "action": "append", "type": pair, "metavar": "TYPE=SINK",
         "help": "in place of --sink, once for each: where events of a type go (a trailing * is any rest)",
     },
     "notify": {"required": True, "help": "who the alarms tell: an e-mail address, or the ARN of an SNS topic"},
@@ -43,7 +44,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "reserved-concurrency": {"type": int, "help": "of the relay (default: 10 for each of --parallelization; 0: none)"},
     "batch-size": {"type": int, "help": "records of an invocation, at most (default: 1000)"},
     "env": {
-        "action": "append", "type": _pair, "metavar": "NAME=VALUE",
+        "action": "append", "type": pair, "metavar": "NAME=VALUE",
         "help": "a further variable of the functions, as OUTBOX_RATE_LIMIT=100; once for each",
     },
     "on-failure": {"metavar": "ARN", "help": "a bucket, queue or topic for what is given up (default: a new bucket)"},

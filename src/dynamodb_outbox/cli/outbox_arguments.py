@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_status_to", "add_sweep_to", "add_table", "environment_of"]
+__all__ = ["add_status_to", "add_sweep_to", "add_table", "count", "environment_of"]
 
 _MOST_SECONDS = 7 * 24 * 3600
 _VARIABLES = {"table": "OUTBOX_TABLE", "sink": "OUTBOX_SINK", "layout": "OUTBOX_LAYOUT", "min_age": "OUTBOX_MIN_AGE"}
@@ -72,7 +72,7 @@ def add_status_to(commands: Any) -> None:
         help="that of a local event source: how far that is in the stream. How far Lambda is, CloudWatch tells, as "
         "IteratorAge",
     )
-    add("--max-parked", type=_count, metavar="N", default=0, help="how many records may be parked (default: 0)")
+    add("--max-parked", type=count, metavar="N", default=0, help="how many records may be parked (default: 0)")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(draws=False, when_ended="ended")
 
@@ -97,7 +97,8 @@ def _seconds(text: str) -> int:
     return _whole(text, _MOST_SECONDS)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Return a number that is given as an argument, 0 or more."""
     return _whole(text, 10**9)
 
 

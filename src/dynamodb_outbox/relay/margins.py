@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.ports import Sink
 
-__all__ = ["Deadlines", "Margins", "remaining_ms"]
+__all__ = ["Deadlines", "Margins", "least_timeout_s", "remaining_ms"]
 
 _SLACK_MS = 250
 """For what the time-outs do not cover: signing, parsing, the answer itself."""
@@ -60,6 +60,13 @@ class Margins:
         return min(publish_ms, allowed[0]), min(table_ms, allowed[1])
 
 
+def least_timeout_s(sinks: Sequence[Sink], table_request_ms: int) -> int:
+    """Return the function time-out, in whole seconds, with which what is kept free is room for requests that hang."""
+    table_ms = table_request_ms + _SLACK_MS
+    request_ms = max(sink.request_ms for sink in sinks) + table_ms
+    return max(2 * request_ms, 4 * table_ms) // 1000 + 1  # time-outs are whole seconds, and some time has passed
+
+
 def remaining_ms(context: Any, without: int) -> int:
     """Return what Lambda's context says is left; one that says nothing of use counts as none, `without` one."""
     ask = getattr(context, "get_remaining_time_in_millis", None)
@@ -70,15 +77,14 @@ def remaining_ms(context: Any, without: int) -> int:
 
 
 def _warn_of_time_outs(sink: Sink, table_ms: int, remaining_ms: int) -> None:
-    request_ms = sink.request_ms + table_ms
-    seconds = max(2 * request_ms, 4 * table_ms) // 1000 + 1  # time-outs are whole seconds, and some time has passed
+    seconds = least_timeout_s([sink], table_ms - _SLACK_MS)
     give = f"the function a time-out of at least {seconds} s, or " if seconds <= _MOST_FUNCTION_S else ""
     log.warning(
         "a request to %r and one to the table can take %d ms, the table's alone %d ms. Half of a function's time is "
         "kept for both and a quarter for the table's, which is too little of the %d ms here: a request that hangs "
         "could outlive the function. Give %sthe clients shorter time-outs (one attempt, as the relay retries)",
         sink,
-        request_ms,
+        sink.request_ms + table_ms,
         table_ms,
         remaining_ms,
         give,

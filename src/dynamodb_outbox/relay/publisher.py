@@ -30,7 +30,7 @@ from dynamodb_outbox.errors import ConfigurationError, KeyNotReleased, TableMism
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Invocation, Tools
 from dynamodb_outbox.relay.log import log as _log
-from dynamodb_outbox.relay.margins import Margins, remaining_ms
+from dynamodb_outbox.relay.margins import Margins, least_timeout_s, remaining_ms
 from dynamodb_outbox.relay.misfits import judged
 from dynamodb_outbox.relay.setup import (
     TABLE_CALLS,
@@ -154,6 +154,11 @@ class Relay:
         table = "" if self._table is None else f"table={self._table!r}, "
         ordering, on_poison = "key" if self._settings.ordered else "none", self._settings.on_poison
         return f"Relay({self.sink!r}, {table}{ordering=}, {on_poison=})"
+
+    @property
+    def least_timeout_s(self) -> int:
+        """The function's time-out, in seconds, below which a request that hangs could outlive the function."""
+        return least_timeout_s(self._routes.sinks, self._table_request_ms)
 
     def lambda_handler(self, event: Mapping[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
         """Relay one batch of stream records; the function to name in Lambda.

@@ -1,0 +1,103 @@
+"""What is around an outbox: where events go, the alarms and who they tell, the bucket of a claim check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn
+from dynamodb_outbox.doctor.properties import Properties
+from dynamodb_outbox.doctor.reading import alarm_of, target_of, topic_of
+from dynamodb_outbox.doctor.system import Alarm, Bucket, Function, Target, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["ARCHIVE", "alarms_of", "payloads_of", "sinks_of", "target_at", "topics_of"]
+
+ARCHIVE = "AWS::Events::Archive"
+_TARGETS = ("AWS::Events::EventBus", "AWS::SNS::Topic", "AWS::SQS::Queue")
+_PREFIXES = (("Prefix",), ("Filter", "Prefix"), ("Filter", "And", "Prefix"))
+
+
+def sinks_of(relays: Sequence[Function]) -> Seen[tuple[str, ...]]:
+    """Return the ARNs of where events go, each once."""
+    found: dict[str, None] = {}
+    for each in relays:
+        sinks = each.settings.sinks
+        if isinstance(sinks, Unseen):
+            return sinks
+        found |= dict.fromkeys(sinks.values())
+    return tuple(found)
+
+
+def target_at(inventory: Inventory, arn: str) -> Target:
+    """Return where events go, by its ARN."""
+    archives = [
+        str(each.properties.get("ArchiveName") or each.id)
+        for each in inventory.of(ARCHIVE)
+        if same_arn(str(each.properties.get("SourceArn")), arn)
+    ]
+    lacking = inventory.lacks(ARCHIVE)
+    known: Seen[tuple[str, ...]] = tuple(archives) if archives or lacking is None else lacking
+    return target_of(arn, inventory.at(arn, *_TARGETS), known)
+
+
+def alarms_of(inventory: Inventory) -> Seen[tuple[Alarm, ...]]:
+    """Return the alarms; composite ones count where they notify for others."""
+    lacking = inventory.lacks("AWS::CloudWatch::Alarm")
+    pieces = inventory.of("AWS::CloudWatch::Alarm")
+    if lacking is not None and not pieces:
+        return lacking
+    rules = [
+        str(each.properties.get("AlarmRule"))
+        for each in inventory.of("AWS::CloudWatch::CompositeAlarm")
+        if each.properties.get("AlarmActions") and each.properties.get("ActionsEnabled", True) is not False
+    ]
+    return tuple(alarm_of(each, _is_named(each, rules)) for each in pieces)
+
+
+def _is_named(piece: Piece, rules: Sequence[str]) -> bool:
+    name = str(piece.properties.get("AlarmName") or piece.id)
+    return any(f'"{name}"' in rule or f"({name})" in rule or piece.arn in rule for rule in rules)
+
+
+def topics_of(inventory: Inventory, alarms: Iterable[Alarm]) -> dict[str, Seen[Topic | None]]:
+    """Return the topics that alarms notify, by ARN."""
+    arns = {arn for alarm in alarms if isinstance(alarm.actions, tuple) for arn in alarm.actions if ":sns:" in arn}
+    found: dict[str, Seen[Topic | None]] = {}
+    for arn in sorted(arns):
+        piece = inventory.at(arn, "AWS::SNS::Topic")
+        subscribed = sum(1 for each in inventory.of("AWS::SNS::Subscription") if each.properties.get("TopicArn") == arn)
+        found[arn] = topic_of(piece, subscribed) if isinstance(piece, Piece) else piece
+    return found
+
+
+def payloads_of(inventory: Inventory, bucket: str | None, prefix: str) -> Bucket | None:
+    """Return the bucket of the claim check that the user told of."""
+    if bucket is None:
+        return None
+    named = next((each for each in inventory.of("AWS::S3::Bucket") if each.id == bucket), None)
+    piece = named or inventory.at(f"arn:aws:s3:::{bucket}", "AWS::S3::Bucket")
+    if not isinstance(piece, Piece):
+        days = piece or Unseen("the bucket is not there")
+        return Bucket(name=bucket, exists=piece or False, prefix=prefix, days=days)
+    name = name_in(piece.arn)
+    return Bucket(name=name, exists=True, prefix=prefix, days=_days(Properties(piece.properties), prefix))
+
+
+def _days(bucket: Properties, prefix: str) -> Seen[int | None]:
+    """Return after how many days the first rule that is about a prefix removes objects."""
+    rules = bucket.parts("LifecycleConfiguration", "Rules")
+    if isinstance(rules, Unseen):
+        return rules
+    found: list[int] = []
+    for each in rules:
+        prefixes = [each.text(*path) for path in _PREFIXES]
+        days = each.number("ExpirationInDays")
+        hidden = next((value for value in (days, *prefixes) if isinstance(value, Unseen)), None)
+        if hidden is not None:
+            return hidden
+        of = next((value for value in prefixes if value), "")
+        if each.raw("Status") == "Enabled" and isinstance(days, int) and prefix.startswith(str(of)):
+            found.append(days)
+    return min(found, default=None)

@@ -1,0 +1,258 @@
+"""From resources to what the rules look at: a table, a mapping, an alarm, where events go.
+
+Where a property is not there, what counts is the default of the service. An account's answers name every property.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynamodb_outbox.core.limits import FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
+from dynamodb_outbox.doctor.inventory import ANY_REGION, Seen, Unseen, segments
+from dynamodb_outbox.doctor.properties import Properties
+from dynamodb_outbox.doctor.system import Alarm, Index, Keys, Metric, StreamMapping, Table, Target, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dynamodb_outbox.doctor.inventory import Piece
+
+__all__ = [
+    "DEFAULT_MEMORY_MB",
+    "DEFAULT_TIMEOUT_S",
+    "alarm_of",
+    "every_minutes",
+    "function_name",
+    "kind_of",
+    "mapping_of",
+    "table_of",
+    "target_of",
+    "topic_of",
+]
+
+DEFAULT_TIMEOUT_S = FUNCTION_TIMEOUT_MS // 1000
+DEFAULT_MEMORY_MB = FUNCTION_MEMORY_MB
+_DEFAULT_BATCH = 100  # [BC] of a stream
+_FOREVER = -1
+_CONFIRMED = ("Enabled", "Enabling", "Updating", "Creating")
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+_MINUTES = {"minute": 1.0, "hour": 60.0, "day": 1440.0}
+
+TargetKind = Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
+
+
+def table_of(piece: Piece) -> Table:
+    """Return a table: one of a Region, or a global one as this Region's replica has it."""
+    found = Properties(piece.properties)
+    replicas = _replicas(found, segments(piece.arn)[3])
+    replica = None if isinstance(replicas, Unseen) else replicas[0]
+    own = found if replica is None or piece.kind == "AWS::DynamoDB::Table" else Properties(replica)
+    enabled = found.flag("TimeToLiveSpecification", "Enabled")
+    view = found.text("StreamSpecification", "StreamViewType")
+    return Table(
+        name=str(found.raw("TableName") or piece.id),
+        arn=piece.arn,
+        stream=found.text("StreamArn") if view is not None else None,
+        view=view,
+        keys=_keys(found, found),
+        indexes=_indexes(found),
+        ttl=found.text("TimeToLiveSpecification", "AttributeName") if enabled is True else _hidden(enabled),
+        recovery=own.flag("PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"),
+        protected=own.flag("DeletionProtectionEnabled"),
+        replicas=replicas if isinstance(replicas, Unseen) else replicas[1],
+        consistency=_or(found.text("MultiRegionConsistency"), "EVENTUAL"),
+        key=found.text("SSESpecification", "KMSMasterKeyId"),
+        ttl_values=found.items("TimeToLiveValues"),
+    )
+
+
+def _hidden(value: Seen[bool]) -> Unseen | None:
+    return value if isinstance(value, Unseen) else None
+
+
+def _or(value: Seen[str | None], default: str) -> Seen[str]:
+    return default if value is None else value
+
+
+def _replicas(found: Properties, region: str) -> Seen[tuple[Mapping[str, Any] | None, tuple[str, ...]]]:
+    """Return this Region's replica, where a global table describes it, and the names of the other Regions."""
+    parts = found.parts("Replicas")
+    if isinstance(parts, Unseen):
+        return parts
+    named: dict[str, Any] = {}
+    for each in parts:
+        name = each.text("Region")
+        if isinstance(name, Unseen):
+            return name
+        named[str(name)] = each.raw()
+    own = region if region in named else ANY_REGION if ANY_REGION in named else None
+    if own is None and region == ANY_REGION and named:
+        own = next(iter(named))  # whichever it is deployed to: replicas of a template are alike, or should be
+    return named.get(own or ""), tuple(name for name in named if name != own)
+
+
+def _keys(schema: Properties, table: Properties) -> Seen[Keys]:
+    keys, types = schema.parts("KeySchema"), table.parts("AttributeDefinitions")
+    if isinstance(keys, Unseen):
+        return keys
+    known = (
+        {} if isinstance(types, Unseen) else {each.raw("AttributeName"): each.raw("AttributeType") for each in types}
+    )
+    ordered = sorted(keys, key=lambda each: str(each.raw("KeyType")))  # HASH, RANGE
+    return tuple((str(each.raw("AttributeName")), known.get(each.raw("AttributeName"))) for each in ordered)
+
+
+def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
+    found = table.parts("GlobalSecondaryIndexes")
+    if isinstance(found, Unseen):
+        return found
+    return tuple(
+        Index(
+            name=str(each.raw("IndexName")),
+            keys=_keys(each, table),
+            projected=None
+            if each.raw("Projection", "ProjectionType") == "ALL"
+            else each.texts("Projection", "NonKeyAttributes"),
+        )
+        for each in found
+    )
+
+
+def function_name(text: str) -> str:
+    """Return the name in a function's name or ARN, without the alias or version behind it."""
+    return text.split(":")[6] if text.startswith("arn:") else text.split(":", maxsplit=1)[0]
+
+
+def mapping_of(piece: Piece) -> StreamMapping:
+    """Return an event source mapping. Raises nothing for one on another kind of source."""
+    found = Properties(piece.properties)
+    function = found.text("FunctionName")
+    state, enabled = found.text("State"), found.flag("Enabled", default=True)
+    if isinstance(state, str):
+        enabled = state in _CONFIRMED
+    filters = found.parts("FilterCriteria", "Filters")
+    return StreamMapping(
+        id=piece.arn.rpartition(":")[2],
+        name=piece.id,
+        function="" if function is None or isinstance(function, Unseen) else function_name(function),
+        stream=_or(found.text("EventSourceArn"), ""),
+        enabled=enabled,
+        state=_or(state, "Enabled" if enabled is True else "Disabled"),
+        result=found.text("LastProcessingResult"),
+        batch_size=_number(found, "BatchSize", _DEFAULT_BATCH),
+        window_s=_number(found, "MaximumBatchingWindowInSeconds", 0),
+        tumbling_s=_number(found, "TumblingWindowInSeconds", 0),
+        parallelization=_number(found, "ParallelizationFactor", 1),
+        retries=_number(found, "MaximumRetryAttempts", _FOREVER),
+        record_age_s=_number(found, "MaximumRecordAgeInSeconds", _FOREVER),
+        bisects=found.flag("BisectBatchOnFunctionError"),
+        responses=found.texts("FunctionResponseTypes"),
+        start=found.text("StartingPosition"),
+        filters=filters if isinstance(filters, Unseen) else _all_text([each.text("Pattern") for each in filters]),
+        on_failure=found.text("DestinationConfig", "OnFailure", "Destination"),
+        metrics=found.texts("MetricsConfig", "Metrics"),
+    )
+
+
+def _number(found: Properties, name: str, default: int) -> Seen[int]:
+    value = found.number(name, default=default)
+    return default if value is None else value
+
+
+def _all_text(values: list[Seen[str | None]]) -> Seen[tuple[str, ...]]:
+    hidden = next((each for each in values if isinstance(each, Unseen)), None)
+    return hidden if hidden is not None else tuple(str(each or "") for each in values)
+
+
+def alarm_of(piece: Piece, relayed: bool) -> Alarm:
+    """Return an alarm; `relayed` is whether another one notifies for it."""
+    found = Properties(piece.properties)
+    return Alarm(
+        name=str(found.raw("AlarmName") or piece.id),
+        metrics=_metrics(found),
+        enabled=found.flag("ActionsEnabled", default=True),
+        actions=found.texts("AlarmActions"),
+        relayed=relayed,
+    )
+
+
+def _metrics(found: Properties) -> Seen[tuple[Metric, ...]]:
+    if found.raw("MetricName") is not None:
+        metric = _metric(found)
+        return metric if isinstance(metric, Unseen) else (metric,)
+    parts = found.parts("Metrics")
+    if isinstance(parts, Unseen):
+        return parts
+    stats = [each.part("MetricStat", "Metric") for each in parts if each.raw("MetricStat") is not None]
+    metrics = [_metric(each) for each in stats]
+    return next((each for each in metrics if isinstance(each, Unseen)), None) or tuple(
+        each for each in metrics if isinstance(each, Metric)
+    )
+
+
+def _metric(found: Properties) -> Seen[Metric]:
+    dimensions = found.parts("Dimensions")
+    if isinstance(dimensions, Unseen):
+        return dimensions
+    pairs = {str(each.raw("Name")): _or(each.text("Value"), "") for each in dimensions}
+    return Metric(namespace=str(found.raw("Namespace")), name=str(found.raw("MetricName")), dimensions=pairs)
+
+
+def topic_of(piece: Piece, subscriptions: Seen[int]) -> Topic:
+    """Return a topic that is notified; `subscriptions` counts those that are resources of their own."""
+    found = Properties(piece.properties)
+    counted = found.number("Subscribed")  # as an account tells it
+    if counted is None:
+        inside = found.items("Subscription")
+        hidden = next((each for each in (inside, subscriptions) if isinstance(each, Unseen)), None)
+        counted = hidden or _count(inside) + (subscriptions if isinstance(subscriptions, int) else 0)
+    return Topic(
+        name=str(found.raw("TopicName") or piece.id),
+        arn=piece.arn,
+        subscribed=counted,
+        key=found.text("KmsMasterKeyId"),
+    )
+
+
+def _count(items: Seen[tuple[Any, ...]]) -> int:
+    return 0 if isinstance(items, Unseen) else len(items)
+
+
+def kind_of(arn: str) -> TargetKind:
+    """Return the kind of a sink's ARN, which a sink has taken."""
+    service, fifo = segments(arn)[2], arn.endswith(".fifo")
+    if service == "events":
+        return "bus"
+    if service == "sns":
+        return "topic.fifo" if fifo else "topic"
+    return "queue.fifo" if fifo else "queue"
+
+
+def target_of(arn: str, piece: Seen[Piece | None], archives: Seen[tuple[str, ...]]) -> Target:
+    """Return where events go; `piece` is None when it is known not to be there."""
+    if isinstance(piece, Unseen):
+        return Target(arn=arn, kind=kind_of(arn), exists=piece, key=piece, most_bytes=piece, archives=archives)
+    found = Properties({} if piece is None else piece.properties)
+    key = found.text("KmsMasterKeyId")
+    return Target(
+        arn=arn,
+        kind=kind_of(arn),
+        exists=piece is not None,
+        key=key if key is not None else found.text("KmsKeyIdentifier"),
+        most_bytes=found.number("MaximumMessageSize"),
+        archives=archives,
+    )
+
+
+def every_minutes(expressions: Iterator[Seen[str | None]]) -> Seen[tuple[float, ...]]:
+    """Return how many minutes there are between two runs, for each schedule that says so by a rate."""
+    found: list[float] = []
+    for each in expressions:
+        if isinstance(each, Unseen):
+            return each
+        told = _RATE.fullmatch(each or "")
+        if told is None:
+            return Unseen(f"when {each} runs is not worked out")
+        found.append(int(told[1]) * _MINUTES[told[2]])
+    return tuple(found)

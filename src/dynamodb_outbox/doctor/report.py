@@ -1,0 +1,72 @@
+"""What the doctor says: findings, what it could not see, and which promises hold for what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.doctor.checks import Severity, examine
+from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen, segments
+from dynamodb_outbox.doctor.rules import CHECKS
+from dynamodb_outbox.promises import guarantees
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.doctor.checks import Finding, Unjudged
+    from dynamodb_outbox.doctor.system import System
+    from dynamodb_outbox.promises import Guarantee, SinkKind
+
+__all__ = ["Report", "report_on"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """`findings`, the worst first; `unjudged`: checks that could not be made; `promises`, empty where not known."""
+
+    findings: tuple[Finding, ...]
+    unjudged: tuple[Unjudged, ...]
+    promises: tuple[Guarantee, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was found but notes."""
+        return all(each.severity is Severity.NOTE for each in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "well": self.is_well,
+            "findings": [{**vars(each), "severity": each.severity.value} for each in self.findings],
+            "not_seen": [dict(vars(each)) for each in self.unjudged],
+            "promises": [{"promise": each.promise, "standing": each.standing.value} for each in self.promises],
+        }
+
+
+def report_on(system: System) -> Report:
+    """Return the report on a system."""
+    findings, unjudged = examine(system, CHECKS)
+    try:
+        promises = _promises(system)
+    except NotSeen:
+        promises = ()
+    return Report(findings, unjudged, promises)
+
+
+def _promises(system: System) -> tuple[Guarantee, ...]:
+    if system.settings is None:
+        return ()
+    settings, mappings = system.settings, seen(system.mappings)
+    kinds = {each.kind for each in seen(system.targets)}
+    failures = [seen(each.on_failure) for each in mappings]
+    return guarantees(
+        seen(settings.layout),
+        ordering=seen(settings.ordering),  # type: ignore[arg-type]  # a relay was made of it
+        on_poison=seen(settings.on_poison),  # type: ignore[arg-type]  # as above
+        parallelization=max((seen(each.parallelization) for each in mappings), default=1),
+        sink=next((kind for kind in _LEAST if kind in kinds), "bus"),
+        sweeper=not isinstance(system.sweepers, Unseen) and bool(system.sweepers),
+        keeps_records=bool(failures) and all(arn is not None and segments(arn)[2:3] == ["s3"] for arn in failures),
+    )
+
+
+_LEAST: tuple[SinkKind, ...] = ("queue", "topic", "bus", "topic.fifo", "queue.fifo")
+"""Of several destinations the one that promises least counts."""

@@ -1,0 +1,184 @@
+"""A role, by what is seen of its policies; and whether they allow an action.
+
+IAM's own evaluation knows more (boundaries, policies of the organization, conditions): a condition counts as met, and
+what only an account has is told as not seen. Of AWS's managed policies those are known here that Lambda functions are
+given most; a template does not say what is in the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+from typing import TYPE_CHECKING, Any
+
+from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Inventory, Seen, Unseen, name_in, segments
+from dynamodb_outbox.doctor.properties import Properties
+from dynamodb_outbox.doctor.system import Role, Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynamodb_outbox.doctor.inventory import Piece
+
+__all__ = ["allows", "matches", "role_of"]
+
+_LOGS = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
+_STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams")
+_MANAGED = {
+    "AWSLambdaBasicExecutionRole": _LOGS,
+    "AWSLambdaDynamoDBExecutionRole": (*_STREAM, *_LOGS),
+    "AWSXrayWriteOnlyAccess": ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+    "AWSXRayDaemonWriteAccess": ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+    "AmazonDynamoDBFullAccess": ("dynamodb:*",),
+    "AmazonEventBridgeFullAccess": ("events:*",),
+    "AmazonSNSFullAccess": ("sns:*",),
+    "AmazonSQSFullAccess": ("sqs:*",),
+    "AmazonS3FullAccess": ("s3:*",),
+    "AdministratorAccess": ("*",),
+}
+"""What they allow on every resource, of what matters here [the managed policies' own pages]."""
+
+_REGION, _ACCOUNT = 3, 4
+_PARTS = 6
+
+
+def role_of(piece: Piece, inventory: Inventory) -> Role:
+    """Return a role with its policies: those inside of it, and those that name it."""
+    found = Properties(piece.properties)
+    statements: list[Statement] = []
+    hidden: list[str] = []
+    for each in _documents(piece, found, inventory, hidden):
+        statements += each
+    attached = found.items("ManagedPolicyArns")
+    names = []
+    for arn in () if isinstance(attached, Unseen) else attached:
+        names += _managed(arn, inventory, statements, hidden)
+    hidden += [attached.why] if isinstance(attached, Unseen) else []
+    for told in _told(found):
+        names.append(str(told.raw("PolicyName")))
+        made = statements_of(names[-1], told.raw("PolicyDocument"), hidden)
+        statements += [dataclasses.replace(one, managed=bool(told.raw("Managed"))) for one in made]
+    if found.raw("PermissionsBoundary") is not None:
+        hidden.append("what its permissions boundary leaves of it")
+    hidden += [str(each) for each in piece.properties.get("HiddenPolicies", ())]
+    return Role(
+        name=str(found.raw("RoleName") or piece.id),
+        arn=piece.arn,
+        statements=tuple(statements),
+        attached=tuple(names),
+        hidden=tuple(hidden),
+    )
+
+
+def _told(role: Properties) -> tuple[Properties, ...]:
+    """Return attached policies with their documents, as an account tells them."""
+    found = role.parts("AttachedPolicies")
+    return () if isinstance(found, Unseen) else found
+
+
+def _documents(
+    piece: Piece, found: Properties, inventory: Inventory, hidden: list[str]
+) -> Iterator[tuple[Statement, ...]]:
+    inline = found.parts("Policies")
+    if isinstance(inline, Unseen):
+        hidden.append(inline.why)
+    else:
+        for each in inline:
+            yield statements_of(str(each.raw("PolicyName")), each.raw("PolicyDocument"), hidden)
+    for other in inventory.of("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
+        told = Properties(other.properties)
+        named = told.items("Roles")
+        roles = () if isinstance(named, Unseen) else (*named, told.raw("RoleName"))
+        if piece.id in roles or piece.properties.get("RoleName", piece.id) in roles:
+            yield statements_of(str(told.raw("PolicyName") or other.id), told.raw("PolicyDocument"), hidden)
+
+
+def _managed(arn: Any, inventory: Inventory, statements: list[Statement], hidden: list[str]) -> list[str]:
+    """Add what a managed policy allows, or that it is not seen; return its name."""
+    if isinstance(arn, Unseen):
+        hidden.append(f"a managed policy ({arn.why})")
+        return []
+    name = name_in(str(arn))
+    own = inventory.at(str(arn), "AWS::IAM::ManagedPolicy")
+    if own is not None and not isinstance(own, Unseen):
+        statements += statements_of(name, own.properties.get("PolicyDocument"), hidden)
+    elif name in _MANAGED and segments(str(arn))[-1].startswith("policy/") and ":iam::aws:" in str(arn):
+        statements.append(Statement(policy=name, allows=True, actions=_MANAGED[name], resources=("*",), managed=True))
+    else:
+        hidden.append(f"the managed policy {name}")
+    return [name]
+
+
+def statements_of(policy: str, document: Any, hidden: list[str]) -> tuple[Statement, ...]:
+    """Return the statements of a document, a mapping or JSON text; note what of it cannot be read."""
+    if isinstance(document, str):
+        try:
+            document = json.loads(document)
+        except ValueError:
+            document = Unseen("it is no JSON")
+    if isinstance(document, Unseen):
+        hidden.append(f"the policy {policy} ({document.why})")
+        return ()
+    found = Properties(document).parts("Statement")
+    if isinstance(found, Unseen):
+        hidden.append(f"the policy {policy} ({found.why})")
+        return ()
+    return tuple(_statement(policy, each) for each in found)
+
+
+def _statement(policy: str, found: Properties) -> Statement:
+    not_actions, not_resources = found.raw("NotAction") is not None, found.raw("NotResource") is not None
+    return Statement(
+        policy=policy,
+        allows=found.raw("Effect") != "Deny",
+        actions=found.texts("NotAction" if not_actions else "Action"),
+        resources=found.texts("NotResource" if not_resources else "Resource"),
+        not_actions=not_actions,
+        not_resources=not_resources,
+        conditional=bool(found.raw("Condition")),
+    )
+
+
+def allows(role: Role, action: str, resource: str | None) -> Seen[bool]:
+    """Return whether a role may do something with a resource (None: with any at all)."""
+    answers = [_says(each, action, resource) for each in role.statements if each.allows]
+    denied = [_says(each, action, resource) for each in role.statements if not each.allows and not each.conditional]
+    if True in denied:
+        return False
+    if True in answers:
+        return True
+    hidden = next((each.why for each in answers if isinstance(each, Unseen)), None) or next(iter(role.hidden), None)
+    return False if hidden is None else Unseen(hidden)
+
+
+def _says(statement: Statement, action: str, resource: str | None) -> Seen[bool]:
+    """Return whether a statement is about an action on a resource."""
+    if isinstance(statement.actions, Unseen):
+        return statement.actions
+    named = any(fnmatch.fnmatchcase(action.lower(), _literal(each).lower()) for each in statement.actions)
+    if named is statement.not_actions:
+        return False
+    if resource is None:
+        return True
+    if isinstance(statement.resources, Unseen):
+        return statement.resources
+    return any(matches(each, resource) for each in statement.resources) is not statement.not_resources
+
+
+def matches(pattern: str, resource: str) -> bool:
+    """Whether a resource of a statement is another one's ARN, as IAM compares them."""
+    parts, others = segments(pattern), segments(resource)
+    if len(parts) != _PARTS or len(others) != _PARTS:
+        return fnmatch.fnmatchcase(resource, _literal(pattern))
+    return all(_part_matches(place, part, other) for place, (part, other) in enumerate(zip(parts, others, strict=True)))
+
+
+def _part_matches(place: int, part: str, other: str) -> bool:
+    unknown = {_REGION: ANY_REGION, _ACCOUNT: ANY_ACCOUNT}.get(place)
+    return (unknown is not None and unknown in (part, other)) or fnmatch.fnmatchcase(other, _literal(part))
+
+
+def _literal(pattern: str) -> str:
+    """Return a pattern for fnmatch, which knows brackets besides."""
+    return pattern.replace("[", "[[]")

@@ -1,0 +1,91 @@
+"""What the roles may do: all that is needed, and not everything."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_all_functions
+from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
+from dynamodb_outbox.doctor.needs import needs_of
+from dynamodb_outbox.doctor.roles import allows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynamodb_outbox.doctor.needs import Need
+    from dynamodb_outbox.doctor.system import Function, Statement, System
+
+__all__ = ["CHECKS"]
+
+_NOWHERE = ("dynamodb:liststreams", "logs:", "xray:", "ec2:", "cloudwatch:putmetricdata", "kms:listkeys")
+"""Beginnings of actions that have no resource to be granted on, or are granted for what Lambda does itself."""
+_FULL = ("AdministratorAccess", "PowerUserAccess")
+
+
+def _lacking(function: Function, system: System) -> Iterator[Said]:
+    role = seen(function.role)
+    lacking: list[Need] = []
+    hidden: str | None = None
+    for need in needs_of(function, system):
+        answer = allows(role, need.action, need.resource)
+        if isinstance(answer, Unseen):
+            hidden = answer.why
+        elif not answer:
+            lacking.append(need)
+    for resource, needs in groupby(lacking, key=lambda each: each.resource):
+        actions = ", ".join(each.action for each in needs)
+        yield Evidence(f"role {role.name} lacks {actions} on {resource or 'anything'}", {"role": role.name})
+    if hidden is not None:
+        raise NotSeen(hidden)
+
+
+def _wide(function: Function, _system: System) -> Iterator[Said]:
+    role = seen(function.role)
+    for name in role.attached:
+        if name in _FULL or name.endswith("FullAccess"):
+            yield Evidence(f"role {role.name} has the managed policy {name}", {"role": role.name})
+    for statement in role.statements:
+        if statement.allows and not statement.managed and (said := _said(statement)) is not None:
+            yield Evidence(f"policy {statement.policy} of role {role.name} allows {said}", {"role": role.name})
+        seen(statement.actions), seen(statement.resources)
+    if role.hidden:
+        raise NotSeen(role.hidden[0])
+
+
+def _said(statement: Statement) -> str | None:
+    """Return what a statement allows that no function of this library needs, None when there is nothing."""
+    actions = () if isinstance(statement.actions, Unseen) else statement.actions
+    if statement.not_actions:
+        return f"everything but {', '.join(actions)}"
+    whole = [each for each in actions if each == "*" or (each.endswith(":*") and not each.lower().startswith(_NOWHERE))]
+    if whole:
+        return ", ".join(whole)
+    if statement.conditional or isinstance(statement.resources, Unseen) or "*" not in statement.resources:
+        return None
+    everywhere = [each for each in actions if not each.lower().startswith(_NOWHERE)]
+    return f"{', '.join(everywhere)} on every resource" if everywhere else None
+
+
+CHECKS = (
+    Check(
+        id="access-lacking",
+        severity=Severity.ERROR,
+        asks="The role may do what the function needs",
+        about=of_all_functions,
+        look=_lacking,
+        consequence="A call is refused: events are held, or records neither settled nor parked.",
+        command="`outbox infra` prints the role; add what it lacks to <role>",
+        snippet="the statement of `outbox infra sam` for these actions",
+    ),
+    Check(
+        id="access-wide",
+        severity=Severity.WARNING,
+        asks="The role may not do much else",
+        about=of_all_functions,
+        look=_wide,
+        consequence="Whoever takes the function over has all of it.",
+        command="name the actions and the resources: `outbox infra` prints them for <role>",
+        snippet="the statements of `outbox infra sam`",
+    ),
+)

@@ -1,0 +1,68 @@
+"""Where the mapping stores what it gives up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings
+from dynamodb_outbox.doctor.inventory import name_in, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynamodb_outbox.doctor.system import StreamMapping, System
+
+__all__ = ["CHECKS"]
+
+_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> --destination-config "
+
+
+def _missing(mapping: StreamMapping, _system: System) -> Iterator[Said]:
+    if seen(mapping.on_failure) is None:
+        yield "no on-failure destination"
+
+
+def _gone(mapping: StreamMapping, system: System) -> Iterator[Said]:
+    arn = seen(mapping.on_failure)
+    if arn is not None and not seen(system.failures[arn]):
+        yield Evidence(f"{arn} is not there", {"destination": name_in(arn)})
+
+
+def _numbers_alone(mapping: StreamMapping, _system: System) -> Iterator[Said]:
+    arn = seen(mapping.on_failure)
+    if arn is not None and ":s3:" not in arn:
+        yield f"the on-failure destination is {arn}"
+
+
+CHECKS = (
+    Check(
+        id="on-failure-missing",
+        severity=Severity.WARNING,
+        asks="The mapping has an on-failure destination",
+        about=of_mappings,
+        look=_missing,
+        consequence="What is given up is gone from the stream, and nobody knows which records these were.",
+        command=_UPDATE + '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
+        snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
+    ),
+    Check(
+        id="on-failure-gone",
+        severity=Severity.ERROR,
+        asks="The on-failure destination is there",
+        about=of_mappings,
+        look=_gone,
+        consequence="What is given up is dropped.",
+        command="make <destination> again, or name another one",
+    ),
+    Check(
+        id="on-failure-numbers",
+        severity=Severity.NOTE,
+        asks="The on-failure destination is a bucket",
+        about=of_mappings,
+        look=_numbers_alone,
+        consequence="Queues and topics get sequence numbers alone, which nobody can look up once the stream has "
+        "forgotten them, after 24 hours.",
+        command=_UPDATE + '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
+        snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
+    ),
+)

@@ -1,0 +1,239 @@
+"""The table: its stream, keys, index, TTL and recovery, and whether it is a global one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layouts_of, of_table
+from dynamodb_outbox.doctor.inventory import seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynamodb_outbox.doctor.system import Index, System, Table
+    from dynamodb_outbox.layout import Layout
+
+__all__ = ["CHECKS"]
+
+_VIEWS = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+_MILLISECONDS = 10**11  # as seconds it is the year 5138, as milliseconds 1973
+
+
+def _stream(table: Table, _system: System) -> Iterator[Said]:
+    if seen(table.view) is None:
+        yield "no stream"
+
+
+def _view(table: Table, _system: System) -> Iterator[Said]:
+    view = seen(table.view)
+    if view is not None and view not in _VIEWS:
+        yield f"StreamViewType is {view}"
+
+
+def _keys(table: Table, system: System) -> Iterator[Said]:
+    found = seen(table.keys)
+    for wanted in dict.fromkeys(tuple(each.keys.types.items()) for each in layouts_of(system)):
+        if wanted != found:
+            yield f"the keys are {_told(found)}, the layout's {_told(wanted)}"
+
+
+def _index(table: Table, system: System) -> Iterator[Said]:
+    for layout in layouts_of(system):
+        words = {
+            "index": layout.index,
+            "at": layout.column(AT),
+            "id": layout.column(ID),
+            "key": layout.column(KEY),
+        }
+        for said in _index_faults(layout, seen(table.indexes)):
+            yield Evidence(said, words)
+
+
+def _index_faults(layout: Layout, indexes: tuple[Index, ...]) -> Iterator[str]:
+    name, found = layout.index, {each.name: each for each in indexes}
+    if name not in found:
+        yield f"no index {name}" + (f"; there are {', '.join(sorted(found))}" if found else "")
+        return
+    index, wanted = found[name], ((PENDING_INDEX, "S"), (layout.column(AT), "N"))
+    if seen(index.keys) != wanted:
+        yield f"the keys of {name} are {_told(seen(index.keys))}, and need to be {_told(wanted)}"
+    projected, needed = seen(index.projected), [layout.column(ID), layout.column(KEY)]
+    lacking = [] if projected is None else [each for each in needed if each not in projected]
+    if lacking:
+        yield f"{name} does not project {' and '.join(lacking)}"
+
+
+def _ttl_off(table: Table, system: System) -> Iterator[Said]:
+    if seen(table.ttl) is None:
+        yield Evidence("time to live is off", {"ttl": layouts_of(system)[0].ttl})
+
+
+def _ttl_attribute(table: Table, system: System) -> Iterator[Said]:
+    found = seen(table.ttl)
+    for wanted in dict.fromkeys(each.ttl for each in layouts_of(system)):
+        if found not in (None, wanted):
+            yield Evidence(f"time to live is by {found}, and {wanted} is what is written", {"ttl": wanted})
+
+
+def _ttl_unit(table: Table, _system: System) -> Iterator[Said]:
+    values = seen(table.ttl_values)
+    texts = sum(1 for each in values if "N" not in each)
+    large = sum(1 for each in values if _number(each.get("N")) > _MILLISECONDS)
+    if texts:
+        yield f"{texts} of {len(values)} values of {table.ttl} that were read are no numbers"
+    if large:
+        yield f"{large} of {len(values)} values of {table.ttl} that were read are in milliseconds"
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0
+
+
+def _recovery(table: Table, _system: System) -> Iterator[Said]:
+    if not seen(table.recovery):
+        yield "point-in-time recovery is off"
+
+
+def _protected(table: Table, _system: System) -> Iterator[Said]:
+    if not seen(table.protected):
+        yield "deletion protection is off"
+
+
+def _strong(table: Table, _system: System) -> Iterator[Said]:
+    if seen(table.consistency) == "STRONG":
+        yield "a global table with multi-Region strong consistency"
+
+
+def _replicas(table: Table, _system: System) -> Iterator[Said]:
+    others = seen(table.replicas)
+    if others and seen(table.consistency) != "STRONG":
+        yield f"replicas in {', '.join(sorted(others))}"
+
+
+def _told(keys: tuple[tuple[str, str | None], ...]) -> str:
+    return ", ".join(f"{name} ({kind or '?'})" for name, kind in keys)
+
+
+CHECKS = (
+    Check(
+        id="stream-off",
+        severity=Severity.ERROR,
+        asks="The table has a stream",
+        about=of_table,
+        look=_stream,
+        consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
+        command="aws dynamodb update-table --table-name <table> "
+        "--stream-specification StreamEnabled=true,StreamViewType=NEW_IMAGE",
+        snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+    ),
+    Check(
+        id="stream-view",
+        severity=Severity.ERROR,
+        asks="The stream's view has the new image",
+        about=of_table,
+        look=_view,
+        consequence="Records arrive without their content, and each invocation fails.",
+        command="a view cannot be changed: switch the stream off, on again with NEW_IMAGE, and make the mapping anew "
+        "for the new stream ARN; what is pending meanwhile is swept",
+        snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+    ),
+    Check(
+        id="table-keys",
+        severity=Severity.ERROR,
+        asks="The table's keys are those of the layout",
+        about=of_table,
+        look=_keys,
+        consequence="Records are not told from other items, or cannot be settled.",
+        command="OUTBOX_LAYOUT of the function, or Layout(pk=..., sk=..., pk_type=..., sk_type=...), names the keys",
+    ),
+    Check(
+        id="pending-index",
+        severity=Severity.ERROR,
+        asks="The index of pending records is there, with its keys and projection",
+        about=of_table,
+        look=_index,
+        consequence="The sweeper fails, and nobody sees what is parked.",
+        command="aws dynamodb update-table --table-name <table> --attribute-definitions "
+        "AttributeName=ob_pending,AttributeType=S AttributeName=<at>,AttributeType=N --global-secondary-index-updates "
+        '\'[{"Create":{"IndexName":"<index>","KeySchema":[{"AttributeName":"ob_pending","KeyType":"HASH"},'
+        '{"AttributeName":"<at>","KeyType":"RANGE"}],"Projection":{"ProjectionType":"INCLUDE",'
+        '"NonKeyAttributes":["<id>","<key>"]}}}]\'',
+        snippet="GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: [{AttributeName: ob_pending, KeyType: HASH}, "
+        "{AttributeName: <at>, KeyType: RANGE}], Projection: {ProjectionType: INCLUDE, "
+        "NonKeyAttributes: [<id>, <key>]}}]",
+    ),
+    Check(
+        id="ttl-off",
+        severity=Severity.WARNING,
+        asks="Time to live is on",
+        about=of_table,
+        look=_ttl_off,
+        consequence="Published records, guards and inbox records stay for good, and are paid for.",
+        command="aws dynamodb update-time-to-live --table-name <table> "
+        "--time-to-live-specification Enabled=true,AttributeName=<ttl>",
+        snippet="TimeToLiveSpecification: {AttributeName: <ttl>, Enabled: true}",
+    ),
+    Check(
+        id="ttl-attribute",
+        severity=Severity.ERROR,
+        asks="Time to live is by the attribute that is written",
+        about=of_table,
+        look=_ttl_attribute,
+        consequence="What is published is never removed; records may be, by an attribute of another meaning.",
+        command="Layout(ttl=...) of writer and relay names the table's; or: aws dynamodb update-time-to-live",
+        snippet="TimeToLiveSpecification: {AttributeName: <ttl>, Enabled: true}",
+    ),
+    Check(
+        id="ttl-unit",
+        severity=Severity.ERROR,
+        asks="Values of that attribute are numbers of seconds (with --read-items; an account's alone)",
+        about=lambda system: of_table(system) if system.source == "account" else (),
+        look=_ttl_unit,
+        consequence="DynamoDB ignores what is no number, and takes milliseconds for a year that never comes.",
+        command="write epoch seconds, as a number: this library does; look for who else writes the attribute",
+    ),
+    Check(
+        id="recovery-off",
+        severity=Severity.WARNING,
+        asks="Point-in-time recovery is on",
+        about=of_table,
+        look=_recovery,
+        consequence="A table that was damaged cannot be brought back, and its stream is no audit log.",
+        command="aws dynamodb update-continuous-backups --table-name <table> "
+        "--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true",
+        snippet="PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}",
+    ),
+    Check(
+        id="deletable",
+        severity=Severity.NOTE,
+        asks="Deletion protection is on",
+        about=of_table,
+        look=_protected,
+        consequence="Whoever may delete the table deletes what is pending and parked with it.",
+        command="aws dynamodb update-table --table-name <table> --deletion-protection-enabled",
+        snippet="DeletionProtectionEnabled: true",
+    ),
+    Check(
+        id="strong-consistency",
+        severity=Severity.ERROR,
+        asks="The table is no global table with multi-Region strong consistency",
+        about=of_table,
+        look=_strong,
+        consequence="It takes no transactions: no event can be committed with its change. It has no TTL either.",
+        command="a table of one Region, or a global one with eventual consistency, for entities and records",
+    ),
+    Check(
+        id="replicas",
+        severity=Severity.NOTE,
+        asks="The table is in one Region",
+        about=of_table,
+        look=_replicas,
+        consequence="A record is published in the Region that it was written in: each Region that writes needs a relay "
+        "and a sweeper of its own. There, one mapping may read a stream.",
+        command="deploy `outbox infra` in each Region that writes",
+    ),
+)

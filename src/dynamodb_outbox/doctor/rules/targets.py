@@ -1,0 +1,124 @@
+"""Where events go: that it is there, and what it takes and keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamodb_outbox.core.limits import SNS
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_targets
+from dynamodb_outbox.doctor.inventory import ANY_REGION, Unseen, seen, segments
+from dynamodb_outbox.doctor.roles import allows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynamodb_outbox.doctor.system import System, Target
+
+__all__ = ["CHECKS"]
+
+_EVENT_BYTES = SNS.entry_bytes
+"""What Outbox lets an event be published with, unless told otherwise: `max_event_bytes`."""
+_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+
+
+def _gone(target: Target, _system: System) -> Iterator[Said]:
+    if not seen(target.exists):
+        yield f"{target.arn} is not there"
+
+
+def _unordered(target: Target, system: System) -> Iterator[Said]:
+    settings = system.settings
+    if target.kind in ("topic", "queue") and settings is not None and seen(settings.ordering) == "key":
+        yield f"{target.name} is a standard {target.kind}, and the relay's ordering 'key'"
+
+
+def _small(target: Target, _system: System) -> Iterator[Said]:
+    most = None if target.kind == "bus" else seen(target.most_bytes)
+    if most is not None and most < _EVENT_BYTES:
+        yield Evidence(f"MaximumMessageSize is {most:,}", {"bytes": str(_EVENT_BYTES)})
+
+
+def _locked(target: Target, system: System) -> Iterator[Said]:
+    """Look at a key of the user's; one of AWS's own (alias/aws/...) lets in whoever may use the service."""
+    key = None if target.kind == "bus" else seen(target.key)
+    if not key or "alias/aws/" in key:
+        return
+    sweepers = () if isinstance(system.sweepers, Unseen) else system.sweepers
+    for function in (*system.relays, *sweepers):
+        role = seen(function.role)
+        lacking = [each for each in _KEY_ACTIONS if not seen(allows(role, each, None))]
+        if lacking:
+            yield Evidence(f"it is encrypted with {key}, and {role.name} lacks {', '.join(lacking)}", {"key": key})
+
+
+def _archived(target: Target, _system: System) -> Iterator[Said]:
+    if target.kind != "bus" or (isinstance(target.archives, tuple) and target.archives):
+        return
+    if seen(target.exists) and not seen(target.archives):
+        yield f"{target.name} has no archive"
+
+
+def _elsewhere(target: Target, system: System) -> Iterator[Said]:
+    region, own = segments(target.arn)[3], segments(seen(system.table_arn))[3]
+    if ANY_REGION not in (region, own) and region != own:
+        yield f"it is in {region}, and the table in {own}"
+
+
+CHECKS = (
+    Check(
+        id="target-gone",
+        severity=Severity.ERROR,
+        asks="Where events go is there",
+        about=of_targets,
+        look=_gone,
+        consequence="Events are held, and after 24 hours the stream forgets them.",
+        command="make <target>, or correct OUTBOX_SINK",
+    ),
+    Check(
+        id="target-unordered",
+        severity=Severity.NOTE,
+        asks="Topics and queues are FIFO where the relay keeps order",
+        about=of_targets,
+        look=_unordered,
+        consequence="Its consumers see events in any order.",
+        command="a FIFO one, or consumers that look at `sequence`; or ordering 'none', which is faster",
+    ),
+    Check(
+        id="target-small",
+        severity=Severity.WARNING,
+        asks="A message may be as large as an event may (262,144 bytes)",
+        about=of_targets,
+        look=_small,
+        consequence="Events that were committed are refused for their size, and parked.",
+        command="raise MaximumMessageSize to <bytes>, or lower max_event_bytes of Outbox",
+        snippet="MaximumMessageSize: <bytes>",
+    ),
+    Check(
+        id="target-key",
+        severity=Severity.ERROR,
+        asks="The roles may use the KMS key of a topic or queue",
+        about=of_targets,
+        look=_locked,
+        consequence="Nothing can be published: events are held.",
+        command="allow kms:Decrypt and kms:GenerateDataKey on <key>: `outbox infra ... --sink-kms-key`",
+    ),
+    Check(
+        id="archive",
+        severity=Severity.NOTE,
+        asks="A bus has an archive",
+        about=of_targets,
+        look=_archived,
+        consequence="What consumers have lost cannot be replayed from the bus.",
+        command="aws events create-archive --archive-name <target> --event-source-arn <arn> --retention-days 90",
+        snippet="an AWS::Events::Archive of the bus, RetentionDays: 90",
+    ),
+    Check(
+        id="target-region",
+        severity=Severity.NOTE,
+        asks="Where events go is in the table's Region",
+        about=of_targets,
+        look=_elsewhere,
+        consequence="Each publish crosses Regions: it takes longer, and fails with either of them.",
+        command="a bus of the table's Region, with a rule to the other one",
+    ),
+)

@@ -1,0 +1,144 @@
+"""An account is asked, by calls that change nothing; what it refuses to say is not seen, and ends nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+from doctor_account import NUMBER, REGION, AnsweringAccount, refused
+from doctor_ground import BUS, PAYLOADS, QUEUE, said
+
+from dynamodb_outbox.doctor.account.asking import CALLS, Asking, own_clients
+from dynamodb_outbox.doctor.account.collecting import inventory_of
+from dynamodb_outbox.doctor.choosing import Asked, system_of
+from dynamodb_outbox.doctor.report import report_on
+from dynamodb_outbox.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.doctor.report import Report
+
+DENIED = refused("AccessDeniedException")
+READING = ("Describe", "Get", "Head", "List", "Scan")
+
+
+def asked_of(account: AnsweringAccount, asked: Asked = PAYLOADS, read_items: int = 10) -> Report:
+    """Return what the doctor says of an account."""
+    return report_on(system_of(inventory_of(asked, read_items=read_items, clients=account.clients), asked))
+
+
+def hidden(report: Report) -> dict[str, str]:
+    """Return what was not seen, by check."""
+    return {each.id: each.why for each in report.unjudged}
+
+
+@pytest.mark.parametrize("deployment", [BUS, QUEUE], ids=["bus", "queue"])
+def test_nothing_is_found_in_an_account_that_is_right(deployment: object) -> None:
+    """All is seen, over pages too: the same rules as over a template, over answers in AWS's own shapes."""
+    report = asked_of(AnsweringAccount(deployment))  # type: ignore[arg-type]  # of the two above
+    assert (report.findings, report.unjudged) == ((), ())
+
+
+def test_only_calls_that_read_are_made() -> None:
+    """Those of the list, and all of it, for a bus and a queue; any other is refused before it is made."""
+    account, other = AnsweringAccount(BUS), AnsweringAccount(QUEUE)
+    asked_of(account)
+    asked_of(other)
+    other.refusals["lambda", "ListFunctions"] = DENIED
+    asked_of(other)
+    assert {*account.calls, *other.calls} == set(CALLS)
+    for service, operation in CALLS:
+        assert operation.startswith(READING)
+        assert operation in boto3.client(service, region_name=REGION).meta.service_model.operation_names
+    with pytest.raises(KeyError):
+        Asking(account.clients).ask("dynamodb", "DeleteTable", TableName="shop")
+
+
+def test_items_are_read_only_where_that_is_asked_for() -> None:
+    """Without, the unit of TTL is not seen."""
+    account = AnsweringAccount(BUS)
+    report = asked_of(account, read_items=0)
+    assert ("dynamodb", "Scan") not in account.calls
+    assert hidden(report) == {"ttl-unit": "no items were read: --read-items 100 reads so many"}
+
+
+@pytest.mark.parametrize("call", [each for each in CALLS if each != ("dynamodb", "Scan")], ids=":".join)
+def test_a_call_that_is_denied_ends_nothing(call: tuple[str, str]) -> None:
+    """What it would have told is not seen, by that action's name; nothing that is wrong is made of it."""
+    findings: set[str] = set()
+    unseen: dict[str, str] = {}
+    for deployment in (BUS, QUEUE):
+        account = AnsweringAccount(deployment)
+        account.refusals[call] = DENIED
+        if call[1] == "GetFunctionConfiguration":
+            account.refusals["lambda", "ListFunctions"] = DENIED
+        report = asked_of(account)
+        findings |= set(said(report))
+        unseen |= hidden(report)
+    assert findings == set()
+    assert f"access to {CALLS[call]} was denied" in " ".join(unseen.values())
+
+
+def test_everything_denied_is_no_ground_for_a_finding() -> None:
+    """The report is empty, and says of every check that looks at something why it was not made."""
+    account = AnsweringAccount(BUS)
+    account.refusals = dict.fromkeys(CALLS, DENIED)
+    report = asked_of(account)
+    assert said(report) == []
+    assert {"stream-off", "relay-missing", "payloads-gone"} <= hidden(report).keys()
+
+
+def test_a_table_that_is_not_there_is_said() -> None:
+    """It is no finding: there is nothing to look at."""
+    account = AnsweringAccount(BUS)
+    with pytest.raises(ConfigurationError, match="no table other"):
+        asked_of(account, Asked(table="other"))
+    with pytest.raises(ConfigurationError, match="--table"):
+        asked_of(account, Asked())
+
+
+def test_nobody_there_is_said() -> None:
+    """No credentials end it at once; without an answer to any call there is nothing to tell."""
+    account = AnsweringAccount(BUS)
+    account.refusals = dict.fromkeys(CALLS, NoCredentialsError())
+    with pytest.raises(ConfigurationError, match="no credentials"):
+        asked_of(account)
+    account.refusals = dict.fromkeys(CALLS, EndpointConnectionError(endpoint_url="http://nowhere"))
+    with pytest.raises(ConfigurationError, match="nobody answered"):
+        asked_of(account)
+
+
+def test_a_bus_of_another_account_may_hide() -> None:
+    """That it is not found says nothing, then; one of this account is missing."""
+    account = AnsweringAccount(BUS)
+    account.pieces.pop("Bus")
+    account.pieces["Archive"].told["SourceArn"] = ""
+    assert said(asked_of(account)) == ["target-gone"]
+    account = AnsweringAccount(BUS)
+    for function in ("Relay", "Sweeper"):
+        variables = account.pieces[function].told["Environment"]["Variables"]
+        variables["OUTBOX_SINK"] = variables["OUTBOX_SINK"].replace(NUMBER, "999999999999")
+    assert "another account" in hidden(asked_of(account))["target-gone"]
+
+
+def test_a_filter_and_variables_that_cannot_be_decrypted_are_not_seen() -> None:
+    """As Lambda tells them, with an error in their place."""
+    account = AnsweringAccount(BUS)
+    (mapping,) = account.of("AWS::Lambda::EventSourceMapping")
+    mapping.told.pop("FilterCriteria")
+    mapping.told["FilterCriteriaError"] = {"ErrorCode": "AccessDeniedException", "Message": "there is no key"}
+    account.pieces["Relay"].told["Environment"] = {"Error": {"ErrorCode": "AccessDenied", "Message": "there is no key"}}
+    report = asked_of(account)
+    assert said(report) == []
+    assert "no key" in hidden(report)["filter-missing"]
+    assert "decrypted" in hidden(report)["variables"]
+
+
+def test_a_client_of_our_own_is_quick_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three attempts, each within seconds, in the Region asked for."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    client = own_clients("events", "us-east-1")
+    assert client.meta.region_name == "us-east-1"
+    assert client.meta.config.retries["total_max_attempts"] == 3
+    assert own_clients("events", None).meta.region_name == REGION

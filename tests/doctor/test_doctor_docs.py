@@ -1,0 +1,51 @@
+"""docs/doctor.md is made from the checks and the calls, and its commands are understood."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from dynamodb_outbox.cli import _parser
+from dynamodb_outbox.doctor.account.asking import CALLS
+from dynamodb_outbox.doctor.rules import CHECKS
+
+TEXT = (Path(__file__).parents[2] / "docs/doctor.md").read_text(encoding="utf-8")
+
+
+def checks() -> str:
+    """Return the table of all checks."""
+    lines = ["| check | | what is looked at | otherwise |", "|---|---|---|---|"]
+    lines += [f"| `{each.id}` | {each.severity.value} | {each.asks} | {each.consequence} |" for each in CHECKS]
+    return "\n".join(lines)
+
+
+def policy() -> str:
+    """Return the policy that allows the calls."""
+    statement = {"Effect": "Allow", "Action": sorted(set(CALLS.values())), "Resource": "*"}
+    return f"```json\n{json.dumps({'Version': '2012-10-17', 'Statement': [statement]}, indent=1)}\n```"
+
+
+def shown(name: str) -> str:
+    """Return what stands between two marks."""
+    (found,) = re.findall(rf"<!-- {name} -->\n(.*?)\n?<!-- end of {name} -->", TEXT, re.DOTALL)
+    return str(found)
+
+
+def test_the_table_is_that_of_the_rules() -> None:
+    """Each check with its severity."""
+    assert shown("checks") == checks()
+
+
+def test_the_policy_is_that_of_the_calls() -> None:
+    """Each action, and no other."""
+    assert shown("policy") == policy()
+
+
+def test_the_commands_are_understood() -> None:
+    """By the parser itself."""
+    commands = re.findall(r"^\$ outbox (.*?)(?: +#.*)?$", TEXT, re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        assert _parser().parse_args(shlex.split(command)).command == "doctor"

@@ -1,0 +1,75 @@
+"""Several layouts: the samples of each, and relays that share a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from doctor_ground import World, said
+
+from dynamodb_outbox.core.eventsource.filters import compile_filters
+from dynamodb_outbox.core.record.place import is_of, stream_filter
+from dynamodb_outbox.doctor.inventory import Piece
+from dynamodb_outbox.doctor.samples import stream_samples
+from dynamodb_outbox.layout import Layout
+
+LAYOUTS = (
+    Layout(),
+    Layout(own_partition=True),
+    Layout(own_partition=True, sk=None, prefix="E#"),
+    Layout(placement="table", pk_type="N", select={"kind": "EVENT"}),
+    Layout(placement="table", pk_type="B", sk_type="N", select={}),
+    Layout(placement="table", select={"pk": {"prefix": "EVENT#"}}),
+    Layout(columns={"type": "kind", "id": "event_id", "state": "done"}, payload_format="map"),
+    Layout(settle="none"),
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=range(len(LAYOUTS)))
+def test_our_own_filter_does_with_the_samples_what_it_should(layout: Layout) -> None:
+    """Records pass, and are the layout's own; what is settled or expired does not pass, and other items do not."""
+    samples = stream_samples(layout)
+    filters = compile_filters(stream_filter(layout))
+    assert all(filters.match(each) and is_of(each["dynamodb"]["NewImage"], layout) for each in samples.records)
+    assert not any(map(filters.match, (*samples.settled, *samples.expired, *samples.others)))
+    assert (samples.others == ()) is (layout.placement == "table")
+
+
+def two_relays(second: Layout, told: dict[str, Any]) -> World:
+    """Return a world with a second relay, for another layout, on the same table."""
+    world = World()
+    for id_ in ("Relay", "RelayStream"):
+        one = world.pieces[id_]
+        world.pieces[f"{id_}2"] = Piece(f"{id_}2", one.kind, f"{one.arn}2", json.loads(json.dumps(one.properties)))
+    world["Relay2"]["LoggingConfig"] = {"LogGroup": f"/aws/lambda/{world['Relay']['FunctionName']}"}
+    world["Relay2"]["FunctionName"] += "2"
+    world["Relay2"]["Environment"]["Variables"]["OUTBOX_LAYOUT"] = json.dumps(told)
+    world["RelayStream2"]["FunctionName"] += "2"
+    world["RelayStream2"]["FilterCriteria"] = {"Filters": [{"Pattern": json.dumps(stream_filter(second))}]}
+    for id_, piece in list(world.pieces.items()):
+        if piece.kind == "AWS::CloudWatch::Alarm" and not id_.startswith("Sweeper"):
+            text = json.dumps(piece.properties).replace("shop-outbox-relay", "shop-outbox-relay2")
+            watched = json.loads(text.replace('"RelayStream"', '"RelayStream2"'))
+            world.pieces[f"{id_}2"] = Piece(f"{id_}2", piece.kind, f"{piece.arn}2", {**watched, "AlarmName": f"{id_}2"})
+    return world
+
+
+def test_each_relay_is_held_to_its_own_layout() -> None:
+    """Two on a table with different prefixes are right; the table has to fit both, and each filter its own."""
+    world = two_relays(Layout(prefix="EVENT#"), {"prefix": "EVENT#"})
+    assert said(world.report()) == []
+    world["RelayStream"]["FilterCriteria"] = world["RelayStream2"]["FilterCriteria"]
+    assert set(said(world.report())) == {"relayed-twice", "filter-blocks"}
+    world = two_relays(Layout(prefix="EVENT#"), {"prefix": "EVENT#", "ttl": "purge_at", "index": "other-index"})
+    assert set(said(world.report())) == {"ttl-attribute", "pending-index"}
+
+
+def test_what_is_disabled_neither_reads_nor_relays() -> None:
+    """A mapping that was left behind on an old stream is not the second one, and no reader."""
+    world = World()
+    one = world.pieces["RelayStream"]
+    for number in range(3):
+        left = {**one.properties, "State": "Disabled"}
+        world.pieces[f"Old{number}"] = Piece(f"Old{number}", one.kind, one.arn, left)
+    assert set(said(world.report())) == {"mapping-disabled"}
