@@ -7,7 +7,16 @@ from statistics import median
 
 import pytest
 
-from dynamodb_outbox.testing.simulation import FAULTS, Scenario, check, generate, relay_handler, run, simulate
+from dynamodb_outbox.testing.simulation import (
+    FAULTS,
+    Scenario,
+    check,
+    consumer_handler,
+    generate,
+    relay_handler,
+    run,
+    simulate,
+)
 from dynamodb_outbox.testing.simulation.facts import Accepted, Trimmed
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.scenario import Settings
@@ -27,7 +36,7 @@ EXEMPT = {
 @pytest.mark.usefixtures("uncovered")
 def test_hundreds_of_bad_days() -> None:
     """Nothing is violated, each day is a bad one, and every kind of fault struck often enough to mean something."""
-    report = simulate(relay_handler, seeds=range(SEEDS), processes=2)
+    report = simulate(relay_handler, consumer=consumer_handler, seeds=range(SEEDS), processes=2)
     report.check()
     assert report.runs == SEEDS
     assert median(report.events) >= 60

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hand_written import made
 from wrong_answers import EventIdAsIdentifier
+from wrong_consumers import WRONG_CONSUMERS
 from wrong_relays import RIGHT, WRONG
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
@@ -161,7 +162,7 @@ def test_a_damaged_part_around_the_relay_is_found(
 
 def test_every_invariant_has_found_something() -> None:
     """None of them is there for show."""
-    found = {invariant for _, invariant in WRONG.values()} | set(PARTS.values())
+    found = {invariant for _, invariant in (*WRONG.values(), *WRONG_CONSUMERS.values())} | set(PARTS.values())
     assert found == INVARIANTS.keys()
 
 

@@ -15,6 +15,7 @@ failure is told as a story of the few writes and faults that it takes.
 
 from __future__ import annotations
 
+from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld, consumer_handler
 from dynamodb_outbox.testing.simulation.faults import FAULTS
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, Violation, check
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
@@ -26,6 +27,7 @@ from dynamodb_outbox.testing.simulation.world import FunctionWorld, relay_handle
 __all__ = [
     "FAULTS",
     "INVARIANTS",
+    "ConsumerWorld",
     "Failure",
     "FunctionWorld",
     "NotSimulated",
@@ -34,6 +36,7 @@ __all__ = [
     "SimulationFailed",
     "Violation",
     "check",
+    "consumer_handler",
     "generate",
     "relay_handler",
     "run",

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.testing.simulation.consuming.world import consumer_handler
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.runs import simulate
 from dynamodb_outbox.testing.simulation.world import relay_handler
@@ -27,11 +28,12 @@ def main() -> int:
     seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
     try:
         report = simulate(
-            relay_handler if given.handler is None else _found(given.handler),
+            relay_handler if given.handler is None else _found(given.handler, "--handler"),
             seeds=seeds,
             processes=given.processes,
             poison=given.poison,
             foreign=given.foreign,
+            consumer=_consumer(given),
             stop_at_first=False,
         )
     except (ConfigurationError, NotSimulated) as error:
@@ -53,6 +55,12 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="MODULE:FUNCTION",
         help="what makes the handler of a world, imported from where this is run; this library's relay unless given",
     )
+    parser.add_argument(
+        "--consumer",
+        metavar="MODULE:FUNCTION",
+        help="what makes the handler of a consumer, which is there in a quarter of the runs; unless given, this "
+        "library's inbox behind its relay, and none behind another one",
+    )
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them, 0 unless given")
     parser.add_argument("--seed", type=int, metavar="SEED", help="this one alone")
@@ -62,13 +70,20 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _found(named: str) -> Callable[[Any], Any]:
+def _consumer(given: argparse.Namespace) -> Callable[[Any], Any] | None:
+    """Return what makes the handler of a consumer. Raises ConfigurationError."""
+    if given.consumer is not None:
+        return _found(given.consumer, "--consumer")
+    return consumer_handler if given.handler is None else None
+
+
+def _found(named: str, option: str) -> Callable[[Any], Any]:
     """Return the function of a module that `module:function` names. Raises ConfigurationError when there is none."""
     module, _, name = named.partition(":")
     try:
         found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"--handler {named}: {error}; as in --handler relay:make_handler.") from error
+        raise ConfigurationError(f"{option} {named}: {error}; as in {option} relay:make_handler.") from error
     return found
 
 

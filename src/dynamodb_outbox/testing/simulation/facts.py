@@ -2,7 +2,8 @@
 
 Every part of the world writes down what it did, at the moment at which it took effect there; so the ledger is the
 truth, also about what nobody was told. Invariants are functions of it, and a timeline is the same list in words.
-Times are virtual milliseconds. A *record* is named by its partition and sort key, an *invocation* by a number.
+Times are virtual milliseconds. A *record* is named by its partition and sort key, an *invocation* by a number, below 0
+when it is a delivery to a consumer.
 """
 
 from __future__ import annotations
@@ -40,9 +41,15 @@ __all__ = [
     "Told",
     "Trimmed",
     "Written",
+    "named",
 ]
 
 RecordKey = tuple[str, str]
+
+
+def named(invocation: int) -> str:
+    """Return what people call an invocation."""
+    return f"invocation {invocation}" if invocation >= 0 else f"delivery {-invocation}"
 
 
 @dataclass(frozen=True)

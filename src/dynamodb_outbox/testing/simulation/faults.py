@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
 __all__ = [
+    "CONSUMED",
     "FAULTS",
     "FOREIGN",
     "LASTING",
@@ -90,6 +91,16 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "commit_throttled": "The table throttles a transaction.",
             "writer_crash": "A writer dies at the `nth` boundary of an effect.",
         },
+        "consumer": {
+            "consumer_crash": "A process of the consumer dies at the `nth` boundary of an effect in a delivery.",
+            "consumer_frozen": "A process of the consumer stands still for a while, after an effect, and goes on.",
+            "message_late": "A message comes to the consumer `amount_ms` later.",
+            "message_again": "A message comes again that was acknowledged.",
+            "apply_lost_before": "A call of the consumer does not reach its table.",
+            "apply_lost_after": "The answer of the consumer's table is lost.",
+            "apply_conflict": "A transaction of the consumer meets another one at work on an item.",
+            "apply_throttled": "The consumer's table throttles a call.",
+        },
         "clock": {
             "clock_skew": "A process starts with a wall clock that is off by `amount_ms`.",
             "clock_jump": "The wall clock of a process jumps by `amount_ms`.",
@@ -118,8 +129,11 @@ UNSEEN = frozenset(PARTS["target"])
 FOREIGN = frozenset(("replicated",))
 """Kinds that are the doing of somebody who is no writer of the run."""
 
+CONSUMED = frozenset(PARTS["consumer"])
+"""Kinds that strike where there is a consumer."""
+
 USUAL = frozenset(FAULTS) - UNSEEN
-"""All other kinds."""
+"""All kinds that may strike unless others are asked for."""
 
 
 @dataclass(frozen=True)

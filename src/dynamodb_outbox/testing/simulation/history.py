@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dynamodb_outbox.testing.simulation.consuming.facts import Applied, Delivered
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Checkpointed,
@@ -157,6 +158,9 @@ class History:
     """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    applied: dict[str, int] = field(default_factory=dict)
+    """event -> index of the first time that a consumer applied it."""
+    delivered: dict[int, Delivered] = field(default_factory=dict)
     senders: dict[int, str] = field(default_factory=dict)
     """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
@@ -311,6 +315,15 @@ def _invoked(found: History, _: int, fact: Invoked) -> None:
     found.invoked[fact.invocation] = fact
 
 
+def _applied(found: History, index: int, fact: Applied) -> None:
+    for event in fact.events:
+        found.applied.setdefault(event, index)
+
+
+def _delivered(found: History, _: int, fact: Delivered) -> None:
+    found.delivered[fact.invocation] = fact
+
+
 def _ended(found: History, _: int, fact: Ended) -> None:
     found.ended[fact.invocation] = fact
 
@@ -350,8 +363,10 @@ def _checkpointed(found: History, _: int, fact: Checkpointed) -> None:
 
 _READERS: dict[type, Callable[..., None]] = {
     Accepted: _accepted,
+    Applied: _applied,
     Checkpointed: _checkpointed,
     Committed: _committed,
+    Delivered: _delivered,
     Discarded: _discarded,
     Ended: _ended,
     Faulted: _faulted,

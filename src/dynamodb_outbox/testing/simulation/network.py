@@ -133,7 +133,7 @@ class Network:
             reply = _Failed(ReadTimeoutError(endpoint_url=_url(where)))
         how = type(reply.error).__name__ if isinstance(reply, _Failed) else ""
         self.ledger.note(Heard(self.kernel.now_ms, where, operation, call.invocation, call.number, how))
-        self.boundary(process)
+        self.boundary(process, after=True)
         if isinstance(reply, _Succeeded):
             return reply.value
         try:
@@ -141,8 +141,11 @@ class Network:
         finally:
             del reply  # the error has this frame: a circle otherwise
 
-    def boundary(self, process: Process) -> None:
-        """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
+    def boundary(self, process: Process, *, after: bool = False) -> None:
+        """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed.
+
+        It stands still after one alone: what has been decided by the time that it was, is not sent long after that.
+        """
         owner = self.kernel.here().owner
         if owner is not process and isinstance(owner, Process):
             self._refuse(process, owner)
@@ -153,6 +156,10 @@ class Network:
         if perils.hang in left and self._peril(perils.hang, process, at) is not None:
             while True:
                 self.kernel.wait()
+        if after and perils.freeze in left and (freeze := self._peril(perils.freeze, process, at)) is not None:
+            process.frozen_until_ms = self.kernel.now_ms + freeze.amount_ms
+        if after and process.frozen_until_ms > self.kernel.now_ms:
+            self.kernel.wait(process.frozen_until_ms)
         if perils.crash in left and self._peril(perils.crash, process, at) is not None:
             process.kill()
             self.kernel.here()

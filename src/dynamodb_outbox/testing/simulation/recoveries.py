@@ -7,12 +7,13 @@ strike that concerned none of them is not an effective one.
 
     nothing was open            there were none, or all of them had been accepted or parked before (which they have to
                                 be, for a batch to be redelivered)
-    in the invocation           they were accepted in the invocation that met the fault
+    in the invocation           they were accepted, by a consumer applied, in the invocation that met the fault
     parked                      it ended with one of them parked, the others accepted
-    delivered again             the event source handed their records to another invocation
+    delivered again             the event source handed their records to another invocation, or a queue their messages
     given up                    the event source discarded them, to its on-failure destination
     trimmed                     they went out of the stream unread
-    read on                     for faults of the stream and its source: they were accepted or parked later
+    read on                     for faults of the stream and its source, and of messages: they were accepted, parked or
+                                applied later
     settled, left pending       for faults of settling: whether all records that were open for it were settled later
     told committed, told failed, told unknown, died    for faults that a writer met: what it was told then
     open                        not done at the end; there is a violation then
@@ -24,6 +25,7 @@ from collections import Counter
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Carrying, Queued
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Discarded,
@@ -63,6 +65,8 @@ def recoveries(of: History) -> Counter[tuple[str, str]]:
 
 def _recovery(of: History, index: int, fault: Faulted, writers: Collection[str]) -> str:
     invoked = of.invoked.get(fault.invocation)
+    if fault.where == CONSUMER:
+        return _consumed(of, index, fault)
     if invoked is not None:
         return (_settled if fault.kind in _SETTLES else _of_invocation)(of, index, invoked)
     if fault.process or fault.kind in _TOLD or fault.where in writers:
@@ -199,6 +203,25 @@ def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations
 def _is_done_before(of: History, destination: str, one: Born, index: int) -> bool:
     done = of.done_at(destination, one)
     return done is not None and done < index
+
+
+def _consumed(of: History, index: int, fault: Faulted) -> str:
+    """Say what became of the events of a delivery that met a fault, or of a message that did."""
+    of_message = fault.kind.startswith("message_")
+    met = of.facts[index + 1] if of_message else of.delivered.get(fault.invocation)
+    events = met.events if isinstance(met, Carrying) else ()
+    if isinstance(met, Queued) and met.again:
+        return "delivered again"
+    applied = [of.applied.get(event) for event in events]
+    done = [at for at in applied if at is not None]
+    if len(done) < len(applied):
+        return "open"
+    if all(at < index for at in done):
+        return NOTHING_OPEN
+    if isinstance(met, Queued):
+        return "read on"
+    by = {getattr(of.facts[at], "invocation", 0) for at in done if at > index}
+    return "in the invocation" if by == {fault.invocation} else "delivered again"
 
 
 def _told(of: History, index: int, fault: Faulted) -> str:

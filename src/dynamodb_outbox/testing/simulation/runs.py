@@ -23,7 +23,6 @@ from dynamodb_outbox.testing.simulation.kernel import Threads
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
 from dynamodb_outbox.testing.simulation.shrink import shrink
-from dynamodb_outbox.testing.simulation.world import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.scenario import Scenario
-    from dynamodb_outbox.testing.simulation.world import FunctionWorld
+    from dynamodb_outbox.testing.simulation.world import FunctionWorld, MakeConsumer
 
     MakeHandler = Callable[[FunctionWorld], Callable[[Any, Any], Any]]
 
@@ -60,6 +59,7 @@ def simulate(
     ordered: bool = True,
     poison: bool = True,
     foreign: bool = True,
+    consumer: MakeConsumer | None = None,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
     settings: Mapping[str, Any] | None = None,
@@ -84,6 +84,9 @@ def simulate(
     foreign         whether there are other writers too: some of the events that can never be accepted are rows put in
                     by hand, which nobody can read or send, or records that another library wrote, with integers that
                     are too wide; and records of other Regions of a global table come in
+    consumer        what makes the handler of a consumer behind the buses, from a `ConsumerWorld`; `consumer_handler`
+                    makes this library's own inbox. It is there in a quarter of the runs, in all with
+                    settings={"consumers": 2}, and is asked to apply each event once. Without one there is none
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
     settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
@@ -106,8 +109,11 @@ def simulate(
                         not come back for a minute of real time; clients that were kept from another run or instance
     """
     check_factory(make_handler)
+    if consumer is not None:
+        check_factory(consumer, "consumer=")
     chosen = settings_of(settings or {})
-    choice = Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
+    asked = frozenset(faults), frozenset(without)
+    choice = Choice(ordered, poison, *asked, destinations, chosen, foreign, consumer)
     seeds = list(seeds)
     report = Report()
     if processes < 1:
@@ -126,6 +132,7 @@ def _shared(
     make_handler: MakeHandler, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool
 ) -> Iterator[Report]:
     _check_sendable(make_handler, processes)
+    _check_sendable(choice.consumer, processes, "consumer")
     slices = [part for n in range(processes * _SLICES) if (part := seeds[n :: processes * _SLICES])]
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -143,7 +150,9 @@ def _shared(
                 return
 
 
-def _check_sendable(make_handler: MakeHandler, processes: int) -> None:
+def _check_sendable(
+    make_handler: MakeHandler | MakeConsumer | None, processes: int, argument: str = "make_handler"
+) -> None:
     """Raise ConfigurationError when a function cannot be sent to other processes, or no process can be started here."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise _not_started(processes)
@@ -152,7 +161,7 @@ def _check_sendable(make_handler: MakeHandler, processes: int) -> None:
     except Exception as error:
         name = getattr(make_handler, "__qualname__", repr(make_handler))
         raise ConfigurationError(
-            f"simulate({name}, processes={processes}): other processes find make_handler by its name, so it has to be "
+            f"simulate({name}, processes={processes}): other processes find {argument} by its name, so it has to be "
             "a function at the top of a module, no lambda and none that another one makes; or processes=1."
         ) from error
 
@@ -190,7 +199,7 @@ def _ran(scenario: Scenario, make_handler: MakeHandler, choice: Choice, threads:
     """Run a scenario, and read its ledger. What the run before left behind is taken away first."""
     if gc.isenabled():
         gc.collect(0)
-    return choice.read(scenario, run(scenario, make_handler, threads=threads))
+    return choice.read(scenario, choice.run(scenario, make_handler, threads))
 
 
 def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_runs: int) -> Failure:

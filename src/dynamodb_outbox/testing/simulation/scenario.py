@@ -12,9 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import LASTING, SILENT, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import CONSUMED, LASTING, SILENT, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
-from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
+from dynamodb_outbox.testing.simulation.planning import (
+    AFTER_LONG_MS,
+    AIMS,
+    Moments,
+    aimed,
+    at_consumers,
+    long_fault,
+    planned,
+)
 from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
 
@@ -63,6 +71,7 @@ class Settings:
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
+    consumers           instances of the consumer that may be at work at once, where there is one; 0: there is none
     """
 
     shards: int = 1
@@ -86,6 +95,7 @@ class Settings:
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
+    consumers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +147,8 @@ class Scenario:
     def plainer(self) -> Sequence[Callable[[Scenario], Scenario]]:
         """Return the steps that make a scenario plainer in one respect each: a setting, or a kind of write."""
         settings = [_plainer_setting(name) for name in Settings.__dataclass_fields__]
-        return [*settings, _without_commands, _of_new_items, _with_one_event_each, _with_each_fault_once]
+        more = [_with_one_consumer, _without_commands, _of_new_items, _with_one_event_each, _with_each_fault_once]
+        return [*settings, *more]
 
     def __str__(self) -> str:
         plain = Settings()
@@ -182,6 +193,7 @@ _AMOUNTS = {
     **dict.fromkeys(SILENT, "in silence"),
     "trim": "of what is older than {:,} ms",
     "late_visibility": "for {:,} ms",
+    "consumer_frozen": "for {:,} ms",
 }
 """What an amount says of a fault; of the others, by how much."""
 
@@ -205,6 +217,10 @@ def _fault(fault: PlannedFault) -> str:
 def _plainer_setting(name: str) -> Callable[[Scenario], Scenario]:
     plain: dict[str, Any] = {name: getattr(Settings(), name)}
     return lambda one: replace(one, settings=replace(one.settings, **plain))
+
+
+def _with_one_consumer(one: Scenario) -> Scenario:
+    return replace(one, settings=replace(one.settings, consumers=min(1, one.settings.consumers)))
 
 
 def _without_commands(one: Scenario) -> Scenario:
@@ -240,19 +256,23 @@ def generate(
     faults: tuple[int, int] = FAULT_COUNT,
     destinations: int = 1,
     also: Collection[str] = (),
+    consumers: int | None = None,
 ) -> Scenario:
     """Return the scenario of a seed: with about so many events and faults, from least to most.
 
-    Each of the kinds of faults `also`, which are none of the usual ones, comes once.
+    Each of the kinds of faults `also`, which are none of the usual ones, comes once. With so many `consumers` unless
+    that is None: then chance decides.
     """
     chance = Chance(seed).of("scenario")
     settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
+    if consumers is not None:
+        settings = replace(settings, consumers=consumers)
     lasting_ms = chance.whole(30_000, 120_000, "lasting")
     writes = _writes(chance.of("writes"), chance.whole(*events, "events"), lasting_ms)
     age_ms = None if settings.record_age_s == _FOREVER else settings.record_age_s * 1_000
     until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
     long = [one for one in [long_fault(chance.of("long"), settings.destinations, lasting_ms, age_ms)] if one]
-    kinds = sorted(USUAL)
+    kinds = sorted(USUAL - CONSUMED)
     chosen = [kinds[chance.whole(0, len(kinds) - 1, "kind", n)] for n in range(chance.whole(*faults, "faults"))]
     where, armed_ms = settings.destinations, until_ms * 3 // 4
     drawn = [planned(chance.of("fault", n), kind, where, armed_ms) for n, kind in enumerate(chosen)]
@@ -263,6 +283,7 @@ def generate(
         kind = AIMS[one.whole(0, len(AIMS) - 1, "kind")]
         drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
     drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
+    drawn += at_consumers(chance.of("consumers"), armed_ms) if settings.consumers else []
     return Scenario(
         seed=seed,
         settings=settings,
@@ -304,6 +325,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         filtered=_happens(chance, "filtered", 0.5),
         settle=settle,
         relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
+        consumers=chance.whole(1, 3, "consumers") if _happens(chance, "consumed", 0.25) else 0,
     )
 
 

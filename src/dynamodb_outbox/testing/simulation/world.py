@@ -1,8 +1,8 @@
 """One run: the parts of the simulated world put together as a scenario says, and let go.
 
     writers ─▶ table ─▶ stream ─▶ event source ─▶ function ─▶ bus        (the last three once for each destination)
-                 ▲                                    │
-                 └────────────── settle, park ────────┘
+                 ▲                                    │          │
+                 └────────────── settle, park ────────┘          └─▶ queue ─▶ consumer ─▶ its own table   (if any)
 
 Everything between the parts goes through the network, and everything that happens through the kernel; the ledger is
 what is left of a run.
@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
@@ -28,15 +28,17 @@ from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
 from dynamodb_outbox.testing.simulation.chance import Chance
+from dynamodb_outbox.testing.simulation.consuming.world import subscribed
 from dynamodb_outbox.testing.simulation.crew import StrandCrew
 from dynamodb_outbox.testing.simulation.facts import Ledger, Left
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.guard import guarded
+from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
 from dynamodb_outbox.testing.simulation.records import RecordsClient
-from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from, raised_at
+from dynamodb_outbox.testing.simulation.refusal import raised_at
 from dynamodb_outbox.testing.simulation.source import Source
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
@@ -44,14 +46,18 @@ from dynamodb_outbox.testing.simulation.writers import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
 
-    from dynamodb_outbox.errors import OutboxError
-    from dynamodb_outbox.ports import Clock, Crew, Entropy
+    from dynamodb_outbox.testing.simulation.consuming.queue import Queue
+    from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings, Settle
     from dynamodb_outbox.testing.simulation.writers import Write
+
+    Handler = Callable[[Any, Any], Any]
+    MakeConsumer = Callable[[ConsumerWorld], Handler]
+
+W = TypeVar("W")
 
 __all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
@@ -68,8 +74,8 @@ _LISTED_MS = 1_000
 """The children of a split are listed so much later, at most."""
 
 
-@dataclass(frozen=True)
-class FunctionWorld:
+@dataclass(frozen=True, kw_only=True)
+class FunctionWorld(InstanceWorld):
     """What the code of a function finds in a new instance: its clients, its clock, and how it was set up.
 
     destination     what the function publishes to; its bus has this name. Entries for another name are answered as
@@ -78,42 +84,17 @@ class FunctionWorld:
     ordering        "key" or "none": whether order is asked of the relay in this run
     in_flight       how many requests to the bus the relay is to have under way at the same time
     on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
-    clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
+
+    `client()` has "events" (PutEvents), and "dynamodb" (what records need).
     """
 
     destination: str
-    table: str
-    layout: Layout
     ordering: Any
     in_flight: int
     on_poison: Any
-    clock: Clock
-    entropy: Entropy
-    _clients: dict[str, Callable[[], Any]]
-    _make_crew: Callable[[int], Crew]
-    _stop: Callable[[OutboxError], NoReturn]
-
-    def client(self, service: str) -> Any:
-        """Return what stands for `boto3.client(service)`: "events" (PutEvents), "dynamodb" (what records need).
-
-        Another service, and later an operation or an argument that is not simulated, ends the run with NotSimulated.
-        Real clients are refused in the same way while a run is going on.
-        """
-        if service not in self._clients:
-            known = ", ".join(self._clients)
-            self._stop(NotSimulated(f"no service {service!r} is simulated{called_from()}: {known} are."))
-        return self._clients[service]()
-
-    def crew(self, size: int) -> Crew:
-        """Return so many workers for tasks side by side.
-
-        A thread of the handler's own that calls a client, the clock or a crew ends the run with NotSimulated: it runs
-        outside of virtual time.
-        """
-        return self._make_crew(size)
 
 
-def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
+def relay_handler(world: FunctionWorld) -> Handler:
     """Return this library's own relay to EventBridge."""
     relay = Relay(
         EventBridge(world.destination, client=world.client("events")),
@@ -131,17 +112,18 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
 
 def run(
     scenario: Scenario,
-    make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+    make_handler: Callable[[FunctionWorld], Handler],
     *,
+    consumer: MakeConsumer | None = None,
     threads: Threads | None = None,
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
-    `threads` are kept from run to run, which is faster. Raises NotSimulated for what handlers ask of the world that is
-    not in it, ConfigurationError for a `make_handler` that makes none, and what a part of the world raised that none
-    may raise.
+    Without `consumer` there is no consumer, whatever the scenario says. `threads` are kept from run to run, which
+    is faster. Raises NotSimulated for what handlers ask of the world that is not in it, ConfigurationError for a
+    `make_handler` or `consumer` that makes none, and what a part of the world raised that none may raise.
     """
-    world = _World(scenario, make_handler, threads)
+    world = _World(scenario, make_handler, consumer, threads)
     with guarded(world.kernel, world.ledger):
         try:
             world.kernel.run(scenario.ends_ms)
@@ -155,7 +137,8 @@ class _World:
     def __init__(
         self,
         scenario: Scenario,
-        make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+        make_handler: Callable[[FunctionWorld], Handler],
+        consumer: MakeConsumer | None,
         threads: Threads | None,
     ) -> None:
         self._settings = scenario.settings
@@ -165,6 +148,7 @@ class _World:
         self.ledger = Ledger()
         faults = Faults(scenario.plan, self.kernel, self.ledger)
         self._network = Network(self.kernel, self.ledger, faults, self._chance)
+        self._queue = self._subscribe(consumer)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
         self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
         self._stream.arm(scenario.plan, faults)
@@ -179,11 +163,12 @@ class _World:
 
     def _connect(self, destination: str) -> Source:
         """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
-        bus = Bus(self._network, destination, refuses_poison=destination not in self._settings.tolerant)
+        refuses_poison = destination not in self._settings.tolerant
+        bus = Bus(self._network, destination, refuses_poison=refuses_poison, queue=self._queue)
         function = Function(
             self._network,
             destination,
-            lambda process: self._handler(self._function_world(process, bus)),
+            lambda process: self._handler(self._make_handler, "make_handler", self._function_world(process, bus)),
             instances=self._settings.instances,
             timeout_ms=self._settings.function_timeout_ms,
         )
@@ -199,15 +184,27 @@ class _World:
         source.create()
         return source
 
-    def _handler(self, world: FunctionWorld) -> Callable[[Any, Any], Any]:
+    def _subscribe(self, consumer: MakeConsumer | None) -> Queue | None:
+        """Put a consumer behind the buses, if there is to be one, and return its queue."""
+        settings = self._settings
+        if consumer is None or not settings.consumers:
+            return None
+        return subscribed(
+            self._network,
+            lambda world: self._handler(consumer, "consumer", world),
+            instances=settings.consumers,
+            timeout_ms=settings.function_timeout_ms,
+        )
+
+    def _handler(self, make: Callable[[W], Handler], named: str, world: W) -> Handler:
         """Make a handler. One that cannot be made because of a call that failed may be the next time."""
         try:
-            handler = self._make_handler(world)
+            handler = make(world)
         except Exception as error:
             if _is_of_a_call(error):
                 raise
             place = raised_at(error)
-            said = f"make_handler(world) raised {type(error).__name__}: {error} ({place})."
+            said = f"{named}(world) raised {type(error).__name__}: {error} ({place})."
             wrong = ConfigurationError(said)
             wrong.__cause__ = error
             self.kernel.stop(wrong)
@@ -215,28 +212,28 @@ class _World:
             made = "nothing" if handler is None else f"{type(handler).__name__} {handler!r}"
             self.kernel.stop(
                 ConfigurationError(
-                    f"make_handler(world) returned {made[:100]}, and has to return the handler, a function of (event, "
-                    "context). For a handler that needs nothing of the world: simulate(lambda world: handler)."
+                    f"{named}(world) returned {made[:100]}, and has to return the handler, a function of (event, "
+                    f"context). For a handler that needs nothing of the world: {named}=lambda world: handler."
                 )
             )
         return handler
 
     def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
         return FunctionWorld(
-            bus.destination,
-            TABLE,
-            _layout(self._settings.relay_settle),
-            self._settings.ordering,
-            self._settings.in_flight,
-            self._settings.on_poison,
-            process.clock,
-            process.entropy,
-            {
+            destination=bus.destination,
+            table=TABLE,
+            layout=_layout(self._settings.relay_settle),
+            ordering=self._settings.ordering,
+            in_flight=self._settings.in_flight,
+            on_poison=self._settings.on_poison,
+            clock=process.clock,
+            entropy=process.entropy,
+            _clients={
                 "events": partial(bus.client, process),
                 "dynamodb": partial(RecordsClient, self._network, process, self._table),
             },
-            partial(StrandCrew, self.kernel, process),
-            self.kernel.stop,
+            _make_crew=partial(StrandCrew, self.kernel, process),
+            _stop=self.kernel.stop,
         )
 
     def _start_writers(self, scenario: Scenario) -> None:
