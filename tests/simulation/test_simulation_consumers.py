@@ -75,9 +75,9 @@ def test_a_seed_with_a_consumer_is_a_run(seed: int) -> None:
     assert {event for fact in first if isinstance(fact, Queued) for event in fact.events} == set(accepted)
 
 
-def test_a_consumer_is_there_in_a_quarter_of_the_runs() -> None:
+def test_a_consumer_is_there_in_a_fifth_of_the_runs() -> None:
     """With faults of its own; without one a scenario has neither, and nothing else of it is another one."""
-    assert 100 <= len(CONSUMED_SEEDS) <= 150
+    assert 80 <= len(CONSUMED_SEEDS) <= 120
     kinds = Counter(fault.kind for seed in CONSUMED_SEEDS for fault in generate(seed).faults)
     assert min(kinds[kind] for kind in CONSUMED) > 20
     with_one = generate(CONSUMED_SEEDS[0])

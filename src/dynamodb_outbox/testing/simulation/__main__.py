@@ -58,7 +58,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--consumer",
         metavar="MODULE:FUNCTION",
-        help="what makes the handler of a consumer, which is there in a quarter of the runs; unless given, this "
+        help="what makes the handler of a consumer, which is there in a fifth of the runs; unless given, this "
         "library's inbox behind its relay, and none behind another one",
     )
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")

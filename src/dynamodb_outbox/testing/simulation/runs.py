@@ -85,7 +85,7 @@ def simulate(
                     by hand, which nobody can read or send, or records that another library wrote, with integers that
                     are too wide; and records of other Regions of a global table come in
     consumer        what makes the handler of a consumer behind the buses, from a `ConsumerWorld`; `consumer_handler`
-                    makes this library's own inbox. It is there in a quarter of the runs, in all with
+                    makes this library's own inbox. It is there in a fifth of the runs, in all with
                     settings={"consumers": 2}, and is asked to apply each event once. Without one there is none
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS

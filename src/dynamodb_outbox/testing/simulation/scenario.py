@@ -325,7 +325,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         filtered=_happens(chance, "filtered", 0.5),
         settle=settle,
         relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
-        consumers=chance.whole(1, 3, "consumers") if _happens(chance, "consumed", 0.25) else 0,
+        consumers=chance.whole(1, 3, "consumers") if _happens(chance, "consumed", 0.2) else 0,
     )
 
 
