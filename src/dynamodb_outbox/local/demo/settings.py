@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONSUMER", "RELAY", "Settings"]
+__all__ = ["CONSUMER", "LEDGER", "RELAY", "Settings"]
 
 RELAY = "dynamodb_outbox.local.demo.relay_function:handler"
 CONSUMER = "dynamodb_outbox.local.demo.consumer_function:handler"
+LEDGER = "dynamodb_outbox.local.demo.ledger_function:handler"
 
 
 @dataclass(frozen=True)
