@@ -108,11 +108,10 @@ def perfect(schedule: Schedule) -> Made:
             names = [event_name(request, kind) for kind in types]
             balances[order.customer] += _commit(made, order, row, names=names, n=commits[order.customer])
     made.items += [{"pk": customer_key(one), "sk": "META", "version": n} for one, n in commits.items()]
-    effects = Counter(item["pk"] for item in made.consumer if "history" in item)
     for one, cents in balances.items():
         key = customer_key(one)
-        made.consumer.append({"pk": key, "sk": "BALANCE", "cents": cents, "version": effects[key]})
-        made.consumer.append({"pk": key, "sk": "INVOICE#1", "cents": cents})
+        made.consumer.append({"pk": key, "sk": "INVOICE#1", "cents": cents - 100})
+        made.consumer.append({"pk": key, "sk": "INVOICE#2", "cents": 100})
         made.ledger.append({"pk": key, "sk": "BALANCE", "cents": cents})
     for held in range(1_001, 1_001 + len(schedule.hit_by("relay-killed"))):
         made.faults.append({"kind": "held", "what": {"request": held}})

@@ -20,7 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.local.demo.counting import committed_twice, consumed, out_of_order, renamed
+from dynamodb_outbox.local.demo.counting import consumed, listed_twice, out_of_order, renamed
 from dynamodb_outbox.local.demo.evidence import acceptance, changes, stored
 from dynamodb_outbox.local.demo.names import META, PLACED, event_name, event_names, order_key
 from dynamodb_outbox.local.demo.second_hop import hop_figures
@@ -136,7 +136,7 @@ def _outbox_figures(evidence: Evidence) -> OutboxFigures:
     return OutboxFigures(
         consumed=consumed(accepted, evidence.deliveries, evidence.consumer),
         renamed=renamed(accepted),
-        committed_twice=committed_twice(own.items, META),
+        committed_twice=_committed_twice(own.items),
         wrong_outcomes=_wrong_outcomes(evidence),
         parked=sum(record.state == "parked" for record in records),
         parked_wrongly=tuple(
@@ -165,6 +165,17 @@ def _committed(orders: Iterable[Order], items: Iterable[Item]) -> set[str]:
     """Return the request ids of the orders that are in the table as these very commands wanted them."""
     rows = {item["sk"]: item.get("request") for item in items}
     return {order.request_id for order in orders if rows.get(order_key(order.order_id)) == order.request_id}
+
+
+def _committed_twice(items: Sequence[Item]) -> tuple[str, ...]:
+    commits: dict[str, set[int]] = defaultdict(set)
+    for change in changes(items):
+        commits[change.key].add(change.n)
+    counted = {item["pk"]: item["version"] for item in items if item["sk"] == META}
+    miscounted = [
+        key for key in commits.keys() | counted.keys() if commits[key] != set(range(1, counted.get(key, 0) + 1))
+    ]
+    return tuple(sorted(listed_twice(items) + miscounted))
 
 
 def _wrong_outcomes(evidence: Evidence) -> tuple[str, ...]:

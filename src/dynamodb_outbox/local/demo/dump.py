@@ -8,7 +8,7 @@
     kills.jsonl           every SIGKILL to the relay: at_ms, pid, request (the number of the request that the bus held)
     verdicts.jsonl        what each caller was told in the end: request, verdict
     orders.json           scan of the orders table: rows, counters (META), records (OUTBOX#), guards of commands
-    consumer.json         scan of the consumer's table: effects, balances, inbox records
+    consumer.json         scan of the consumer's table: effects, invoices, records, inbox records
     invoices/             the second hop: acceptances.jsonl and faults.jsonl of its bus, deliveries.jsonl, and
                           ledger.json, the scan of the second consumer's table; it starts from rows in consumer.json
     run.json              what cannot be recounted: seconds

@@ -18,6 +18,7 @@ __all__ = [
     "BALANCE",
     "CONSUMER_TABLE",
     "FLAGGED",
+    "INVOICE",
     "INVOICED",
     "INVOICES_BUS",
     "LAYOUT",
@@ -45,6 +46,7 @@ LEDGER_QUEUE = "ledger"
 LAYOUT = Layout(version="version")
 META = "META"
 BALANCE = "BALANCE"
+INVOICE = "INVOICE#"
 
 PLACED = "order.placed"
 FLAGGED = "order.flagged"

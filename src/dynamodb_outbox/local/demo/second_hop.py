@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.local.demo.counting import committed_twice, consumed, out_of_order, renamed
+from dynamodb_outbox.local.demo.counting import consumed, listed_twice, out_of_order, renamed
 from dynamodb_outbox.local.demo.evidence import acceptance, changes, stored
-from dynamodb_outbox.local.demo.names import BALANCE
 
 if TYPE_CHECKING:
     from dynamodb_outbox.local.demo.counting import Consumed
@@ -50,7 +49,7 @@ def hop_figures(evidence: Evidence) -> HopFigures:
         phantom=tuple(sorted(str(name) for name in made_up)),
         out_of_order_keys=tuple(out_of_order(committed, accepted)),
         renamed=renamed(accepted),
-        committed_twice=committed_twice(rows, BALANCE),
+        committed_twice=tuple(sorted(listed_twice(rows))),
         parked=tuple(sorted(one.name or one.id for one in records if one.state == "parked")),
         pending=sum(one.state not in {"published", "parked"} for one in records),
         consumed=consumed(accepted, second.deliveries, second.ledger),

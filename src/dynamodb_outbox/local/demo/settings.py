@@ -30,4 +30,4 @@ class Settings:
     consumer: str = CONSUMER
     customers: int | None = None
     rejected: float = 0.05
-    drain_s: float = 20.0
+    drain_s: float = 30.0
