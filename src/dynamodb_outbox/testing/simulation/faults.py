@@ -24,6 +24,7 @@ __all__ = [
     "FOREIGN",
     "LASTING",
     "PARTS",
+    "RECOVERY",
     "SILENT",
     "UNSEEN",
     "USUAL",
@@ -94,6 +95,13 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "clock_skew": "A process starts with a wall clock that is off by `amount_ms`.",
             "clock_jump": "The wall clock of a process jumps by `amount_ms`.",
         },
+        "recovery": {
+            "recovery_throttled": "The table throttles a call of a sweeper or an operator.",
+            "recovery_lost_before": "A read of a sweeper or an operator, or a write of it, does not reach the table.",
+            "recovery_lost_after": "The answer to a read or a write of a sweeper or an operator is lost.",
+            "recovery_crash": "The process of a sweeper or an operator dies at the `nth` boundary of an effect.",
+            "recovery_frozen": "Their process stands still after an effect, for `amount_ms`, and goes on.",
+        },
         "items": {
             "ttl_delete": "TTL deletes a record.",
             "operator_delete": "Somebody deletes a record.",
@@ -118,8 +126,11 @@ UNSEEN = frozenset(PARTS["target"])
 FOREIGN = frozenset(("replicated",))
 """Kinds that are the doing of somebody who is no writer of the run."""
 
+RECOVERY = frozenset(PARTS["recovery"])
+"""Kinds that strike who publishes what the stream has left behind: only where there is somebody."""
+
 USUAL = frozenset(FAULTS) - UNSEEN
-"""All other kinds."""
+"""All kinds but those that are unseen."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import LASTING, SILENT, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import LASTING, RECOVERY, SILENT, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
+from dynamodb_outbox.testing.simulation.recovery import SWEEPER, recovery_faults, sweeper_settings
 from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
 
@@ -63,6 +65,12 @@ class Settings:
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
+    retention_ms        after which the stream forgets a record
+    sweep_every_ms      how often a sweeper comes; 0: there is none
+    sweepers            how many sweeps begin at a time
+    sweep_timeout_ms    of a sweeper's function
+    min_age_ms          of the records that it sweeps
+    index_lag_ms        how far the index is behind the table, at most
     """
 
     shards: int = 1
@@ -86,6 +94,12 @@ class Settings:
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
+    retention_ms: int = STREAM_RETENTION_MS
+    sweep_every_ms: int = 0
+    sweepers: int = 1
+    sweep_timeout_ms: int = 120_000
+    min_age_ms: int = 20_000
+    index_lag_ms: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +141,8 @@ class Scenario:
             parks_keys=settings.on_poison == "park_key",
             parked_keys=ordered_keys and settings.on_poison == "park_key",
             settle=settings.settle,
+            swept=settings.sweep_every_ms > 0,
+            min_age_ms=settings.min_age_ms,
         )
 
     @property
@@ -240,10 +256,12 @@ def generate(
     faults: tuple[int, int] = FAULT_COUNT,
     destinations: int = 1,
     also: Collection[str] = (),
+    sweeper: bool = False,
 ) -> Scenario:
     """Return the scenario of a seed: with about so many events and faults, from least to most.
 
-    Each of the kinds of faults `also`, which are none of the usual ones, comes once.
+    Each of the kinds of faults `also`, which are none of the usual ones, comes once. With `sweeper` there is one in
+    half of the seeds; all else is as without.
     """
     chance = Chance(seed).of("scenario")
     settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
@@ -252,7 +270,7 @@ def generate(
     age_ms = None if settings.record_age_s == _FOREVER else settings.record_age_s * 1_000
     until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
     long = [one for one in [long_fault(chance.of("long"), settings.destinations, lasting_ms, age_ms)] if one]
-    kinds = sorted(USUAL)
+    kinds = sorted(USUAL - RECOVERY)
     chosen = [kinds[chance.whole(0, len(kinds) - 1, "kind", n)] for n in range(chance.whole(*faults, "faults"))]
     where, armed_ms = settings.destinations, until_ms * 3 // 4
     drawn = [planned(chance.of("fault", n), kind, where, armed_ms) for n, kind in enumerate(chosen)]
@@ -263,6 +281,10 @@ def generate(
         kind = AIMS[one.whole(0, len(AIMS) - 1, "kind")]
         drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
     drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
+    if sweeper and (more := sweeper_settings(chance.of("sweeper"))):
+        settings = replace(settings, **more)
+        forgets = "retention_ms" in more
+        drawn += recovery_faults(chance.of("sweeper", "faults"), SWEEPER, where, armed_ms, forgets=forgets)
     return Scenario(
         seed=seed,
         settings=settings,

@@ -14,7 +14,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
@@ -33,12 +33,15 @@ from dynamodb_outbox.testing.simulation.facts import Ledger, Left
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.guard import guarded
+from dynamodb_outbox.testing.simulation.index import Index
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
+from dynamodb_outbox.testing.simulation.queries import QueryingClient
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from, raised_at
 from dynamodb_outbox.testing.simulation.source import Source
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
+from dynamodb_outbox.testing.simulation.sweeping import SweeperFunction, sweeper_handler
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
 from dynamodb_outbox.testing.simulation.writers import Writer
 
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
-LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
+LAYOUT = Layout(version="version", published_for=timedelta(minutes=1), index_shards=2)
 """The table of every run, but for what settling makes of a record.
 
 Published records are kept for a minute, so that TTL has something to delete.
@@ -78,6 +81,7 @@ class FunctionWorld:
     ordering        "key" or "none": whether order is asked of the relay in this run
     in_flight       how many requests to the bus the relay is to have under way at the same time
     on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
+    min_age_ms      of a sweeper: how old a record has to be for it, in milliseconds
     clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
     """
 
@@ -87,6 +91,7 @@ class FunctionWorld:
     ordering: Any
     in_flight: int
     on_poison: Any
+    min_age_ms: int
     clock: Clock
     entropy: Entropy
     _clients: dict[str, Callable[[], Any]]
@@ -134,14 +139,17 @@ def run(
     make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
     *,
     threads: Threads | None = None,
+    sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]] = sweeper_handler,
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
-    `threads` are kept from run to run, which is faster. Raises NotSimulated for what handlers ask of the world that is
-    not in it, ConfigurationError for a `make_handler` that makes none, and what a part of the world raised that none
-    may raise.
+    `sweeper` makes the handler of the sweeper, where the scenario has one. `threads` are kept from run to run, which is
+    faster. Raises NotSimulated for what handlers ask of the world that is not in it, ConfigurationError for a
+    `make_handler` that makes none, and what a part of the world raised that none may raise.
     """
     world = _World(scenario, make_handler, threads)
+    if scenario.settings.sweep_every_ms:
+        world.sweep(scenario, sweeper)
     with guarded(world.kernel, world.ledger):
         try:
             world.kernel.run(scenario.ends_ms)
@@ -167,11 +175,22 @@ class _World:
         self._network = Network(self.kernel, self.ledger, faults, self._chance)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
         self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
+        self._buses: list[Bus] = []
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
             self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
+
+    def sweep(self, scenario: Scenario, make_sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]]) -> None:
+        """Put a sweeper beside the relay of the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def handler(process: Process) -> Callable[[Any, Any], Any]:
+            client = partial(QueryingClient, self._network, process, self._table, index)
+            return self._handler(self._function_world(process, bus, client), make_sweeper)
+
+        SweeperFunction(self._network, bus.destination, handler, self._settings).schedule(scenario)
 
     def note_what_is_left(self) -> None:
         """Write down how the outbox is at the end."""
@@ -180,10 +199,11 @@ class _World:
     def _connect(self, destination: str) -> Source:
         """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
         bus = Bus(self._network, destination, refuses_poison=destination not in self._settings.tolerant)
+        self._buses.append(bus)
         function = Function(
             self._network,
             destination,
-            lambda process: self._handler(self._function_world(process, bus)),
+            lambda process: self._handler(self._function_world(process, bus), self._make_handler),
             instances=self._settings.instances,
             timeout_ms=self._settings.function_timeout_ms,
         )
@@ -199,10 +219,12 @@ class _World:
         source.create()
         return source
 
-    def _handler(self, world: FunctionWorld) -> Callable[[Any, Any], Any]:
+    def _handler(
+        self, world: FunctionWorld, make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]]
+    ) -> Callable[[Any, Any], Any]:
         """Make a handler. One that cannot be made because of a call that failed may be the next time."""
         try:
-            handler = self._make_handler(world)
+            handler = make_handler(world)
         except Exception as error:
             if _is_of_a_call(error):
                 raise
@@ -221,7 +243,14 @@ class _World:
             )
         return handler
 
-    def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
+    @cached_property
+    def _index(self) -> Index:
+        """The index of pending records; it has what is written after it was first asked for."""
+        return Index(self.kernel, self._table, self._chance, self._settings.index_lag_ms)
+
+    def _function_world(
+        self, process: Process, bus: Bus, table: Callable[[], RecordsClient] | None = None
+    ) -> FunctionWorld:
         return FunctionWorld(
             bus.destination,
             TABLE,
@@ -229,11 +258,12 @@ class _World:
             self._settings.ordering,
             self._settings.in_flight,
             self._settings.on_poison,
+            self._settings.min_age_ms,
             process.clock,
             process.entropy,
             {
                 "events": partial(bus.client, process),
-                "dynamodb": partial(RecordsClient, self._network, process, self._table),
+                "dynamodb": table or partial(RecordsClient, self._network, process, self._table),
             },
             partial(StrandCrew, self.kernel, process),
             self.kernel.stop,
@@ -268,6 +298,7 @@ def _stream_settings(settings: Settings) -> StreamSettings:
         spread_ms=settings.spread_ms,
         lag_ms=(0, settings.lag_ms),
         listed_ms=_LISTED_MS,
+        retention_ms=settings.retention_ms,
     )
 
 

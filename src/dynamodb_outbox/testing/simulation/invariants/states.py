@@ -38,11 +38,11 @@ def settled_after_accepted(of: History) -> Iterator[Found]:
     Given up, or trimmed, is neither: nobody has got it.
     """
     for index, fact in of.each(Moved):
-        invocation = of.invoked.get(fact.invocation)
-        if fact.state != "published" or invocation is None:
+        destination = of.destination_of(fact.invocation)
+        if fact.state != "published" or destination is None:
             continue
         for one in of.records.get(fact.record, ()):
-            done = of.taken_at(invocation.destination, one)
+            done = of.taken_at(destination, one)
             if done is None or done > index:
                 yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
 
