@@ -77,12 +77,14 @@ class Choice:
     settings: Mapping[str, Any] = field(default_factory=dict)
     foreign: bool = True
     sweeper: bool = False
+    operator: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.destinations <= len(DESTINATIONS):
             raise ConfigurationError(f"simulate(destinations={self.destinations}): 1 or {len(DESTINATIONS)}.")
-        if self.sweeper and self.destinations > 1:
-            raise ConfigurationError("simulate(sweeper=..., destinations=2): a sweeper publishes to one destination.")
+        if (self.sweeper or self.operator) and self.destinations > 1:
+            who = "a sweeper" if self.sweeper else "an operator"
+            raise ConfigurationError(f"simulate(destinations=2): {who} publishes to one destination.")
         if self.settings.get("sweep_every_ms") and not self.sweeper:
             raise ConfigurationError("simulate(settings={'sweep_every_ms': ...}): it takes a sweeper, sweeper=...")
         for names, known in ((self.faults, FAULTS), (self.without, INVARIANTS)):
@@ -91,7 +93,13 @@ class Choice:
 
     def scenario(self, seed: int) -> Scenario:
         """Return the scenario of a seed, as far as it is chosen by nobody."""
-        scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN, sweeper=self.sweeper)
+        scenario = generate(
+            seed,
+            destinations=self.destinations,
+            also=self.faults & UNSEEN,
+            sweeper=self.sweeper,
+            operator=self.operator,
+        )
         kinds = self.faults if self.foreign else self.faults - FOREIGN
         faults = tuple(fault for fault in scenario.faults if fault.kind in kinds)
         writes = scenario.writes
@@ -115,6 +123,7 @@ class Choice:
             "poison": (self.poison, True),
             "foreign": (self.foreign, True),
             "sweeper": (Name("make_sweeper") if self.sweeper else None, None),
+            "operator": (self.operator, False),
             "faults": (sorted(self.faults), sorted(USUAL)),
             "without": (sorted(self.without), []),
             "settings": (dict(self.settings), {}),

@@ -79,6 +79,7 @@ class Terms:
     settle          how records say that they are settled
     swept           there is a sweeper for what the stream has left behind
     min_age_ms      how old a record is that it publishes, by its clock
+    redriven        an operator publishes what the event source gave up
     """
 
     destinations: tuple[str, ...] = ("orders",)
@@ -89,6 +90,7 @@ class Terms:
     settle: str = "expire"
     swept: bool = False
     min_age_ms: int = 0
+    redriven: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ It is drawn apart from all else, so that a seed is the same day without it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.testing.simulation.faults import RECOVERY, PlannedFault
 from dynamodb_outbox.testing.simulation.planning import planned
@@ -16,10 +16,33 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.chance import Chance
 
-__all__ = ["SWEEPER", "recovery_faults", "sweeper_settings"]
+__all__ = [
+    "OPERATOR",
+    "SWEEPER",
+    "Does",
+    "Operation",
+    "operations",
+    "operator_settings",
+    "recovery_faults",
+    "sweeper_settings",
+]
 
 SWEEPER = "sweeper"
 """What faults call the processes of a sweeper."""
+OPERATOR = "operator"
+"""What they call those of an operator."""
+
+Does = Literal["redrives what is parked", "discards what is parked", "redrives what was given up"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that an operator does at a time; what was given up is in a bucket or a queue (`of`)."""
+
+    at_ms: int
+    does: Does
+    of: Literal["", "bucket", "queue"] = ""
+
 
 _SWEPT = 0.5
 """Of the seeds, where a sweeper is asked for."""
@@ -31,6 +54,14 @@ _HOLDING = ("access_denied", "missing_target", "outage")
 _HELD_MS = (20_000, 60_000)
 _AIMED = 0.6
 _SWEEPING_UP_MS = 30_000
+
+_OPERATED = 0.15
+"""Of the seeds, where an operator is asked for."""
+_HALF, _BUCKET = 0.5, 0.6
+_OPERATIONS = (2, 6)
+_REDRIVE, _FAILED = 0.5, 0.8
+_LAST_MS = 200_000
+"""What was given up is redriven for the last time so long before the end."""
 
 
 def sweeper_settings(chance: Chance) -> dict[str, Any]:
@@ -45,6 +76,33 @@ def sweeper_settings(chance: Chance) -> dict[str, Any]:
         "index_lag_ms": chance.whole(0, 15_000 if chance.unit("far behind") < _FAR_BEHIND else 2_000, "index"),
         **({"retention_ms": chance.whole(2_000, 15_000, "retention")} if chance.unit("short") < _SHORT else {}),
     }
+
+
+def operator_settings(chance: Chance) -> dict[str, Any] | None:
+    """Return what of the settings an operator changes; None: there is no operator.
+
+    In half of those with one the mapping gives up, so that there is something to do.
+    """
+    if chance.unit("operated") >= _OPERATED:
+        return None
+    return {"ordering": "none", "retries": chance.whole(1, 3, "retries")} if chance.unit("gives up") < _HALF else {}
+
+
+def operations(chance: Chance, until_ms: int, ends_ms: int) -> tuple[Operation, ...]:
+    """Return what an operator does, most of it while faults strike, which is until `until_ms`."""
+    of: Literal["bucket", "queue"] = "bucket" if chance.unit("of") < _BUCKET else "queue"
+    done = []
+    for n in range(chance.whole(*_OPERATIONS, "operations")):
+        at_ms, drawn = chance.whole(0, until_ms, "at", n), chance.unit("does", n)
+        done.append(
+            Operation(at_ms, "redrives what is parked")
+            if drawn < _REDRIVE
+            else Operation(at_ms, "redrives what was given up", of)
+            if drawn < _FAILED
+            else Operation(at_ms, "discards what is parked")
+        )
+    done.append(Operation(ends_ms - _LAST_MS, "redrives what was given up", of))
+    return tuple(sorted(done, key=lambda one: one.at_ms))
 
 
 def recovery_faults(

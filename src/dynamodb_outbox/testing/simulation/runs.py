@@ -70,6 +70,7 @@ def simulate(
     poison: bool = True,
     foreign: bool = True,
     sweeper: MakeHandler | None = None,
+    operator: bool = False,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
     settings: Mapping[str, Any] | None = None,
@@ -96,6 +97,8 @@ def simulate(
                     are too wide; and records of other Regions of a global table come in
     sweeper         what makes the handler of a sweeper, which publishes in half of the runs what the stream has left
                     behind; `sweeper_handler` makes this library's own. Without one there is none
+    operator        whether there is, in some of the runs, somebody who redrives what is parked, discards some of it,
+                    and redrives what the event source gave up, with this library's own code
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
     settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
@@ -122,9 +125,8 @@ def simulate(
         check_factory(sweeper)
     made = Made(make_handler, sweeper or sweeper_handler)
     chosen = settings_of(settings or {})
-    choice = Choice(
-        ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign, sweeper is not None
-    )
+    of = (ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
+    choice = Choice(*of, sweeper=sweeper is not None, operator=operator)
     seeds = list(seeds)
     report = Report()
     if processes < 1:

@@ -16,7 +16,15 @@ from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.faults import LASTING, RECOVERY, SILENT, USUAL, FaultPlan, PlannedFault
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
-from dynamodb_outbox.testing.simulation.recovery import SWEEPER, recovery_faults, sweeper_settings
+from dynamodb_outbox.testing.simulation.recovery import (
+    OPERATOR,
+    SWEEPER,
+    Operation,
+    operations,
+    operator_settings,
+    recovery_faults,
+    sweeper_settings,
+)
 from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
 
@@ -111,6 +119,7 @@ class Scenario:
     writes: tuple[Write, ...]
     faults: tuple[PlannedFault, ...]
     faults_until_ms: int
+    operations: tuple[Operation, ...] = ()
 
     @property
     def ends_ms(self) -> int:
@@ -139,10 +148,11 @@ class Scenario:
             ordered_keys=ordered_keys,
             ordered_records=ordered,
             parks_keys=settings.on_poison == "park_key",
-            parked_keys=ordered_keys and settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key" and not self.operations,
             settle=settings.settle,
             swept=settings.sweep_every_ms > 0,
             min_age_ms=settings.min_age_ms,
+            redriven=any(one.of and one.at_ms > self.faults_until_ms for one in self.operations),
         )
 
     @property
@@ -165,6 +175,7 @@ class Scenario:
         lines = [f"seed {self.seed}; settings: {', '.join(changed) or 'the plainest'}"]
         lines += [f"  {write.at_ms / 1000:9.3f} s  {_told(write)}" for write in self.writes]
         lines += [f"  {fault.at_ms / 1000:9.3f} s  fault {_fault(fault)}" for fault in self.faults]
+        lines += [f"  {one.at_ms / 1000:9.3f} s  an operator {one.does}" for one in self.operations]
         return "\n".join(lines)
 
 
@@ -257,11 +268,13 @@ def generate(
     destinations: int = 1,
     also: Collection[str] = (),
     sweeper: bool = False,
+    operator: bool = False,
 ) -> Scenario:
     """Return the scenario of a seed: with about so many events and faults, from least to most.
 
     Each of the kinds of faults `also`, which are none of the usual ones, comes once. With `sweeper` there is one in
-    half of the seeds; all else is as without.
+    half of the seeds, and all else is as without. With `operator` there is one in some, and in half of these the
+    mapping gives up.
     """
     chance = Chance(seed).of("scenario")
     settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
@@ -285,12 +298,27 @@ def generate(
         settings = replace(settings, **more)
         forgets = "retention_ms" in more
         drawn += recovery_faults(chance.of("sweeper", "faults"), SWEEPER, where, armed_ms, forgets=forgets)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         settings=settings,
         writes=writes,
         faults=tuple(sorted([*long, *drawn], key=lambda fault: fault.at_ms)),
         faults_until_ms=max([until_ms, *(one.at_ms + one.amount_ms + AFTER_LONG_MS for one in long)]),
+    )
+    return _operated(scenario, chance.of("operator"), armed_ms) if operator else scenario
+
+
+def _operated(one: Scenario, chance: Chance, armed_ms: int) -> Scenario:
+    """Return a scenario with an operator, if its seed has one."""
+    changed = operator_settings(chance)
+    if changed is None:
+        return one
+    more = recovery_faults(chance.of("faults"), OPERATOR, one.settings.destinations, armed_ms, forgets=False)
+    return replace(
+        one,
+        settings=replace(one.settings, **changed),
+        faults=tuple(sorted([*one.faults, *more], key=lambda fault: fault.at_ms)),
+        operations=operations(chance.of("operations"), one.faults_until_ms, one.ends_ms),
     )
 
 

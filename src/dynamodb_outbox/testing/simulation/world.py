@@ -36,6 +36,8 @@ from dynamodb_outbox.testing.simulation.guard import guarded
 from dynamodb_outbox.testing.simulation.index import Index
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
+from dynamodb_outbox.testing.simulation.on_failure import BucketClient, OnFailure, QueueClient, StreamClient
+from dynamodb_outbox.testing.simulation.operating import Operator
 from dynamodb_outbox.testing.simulation.queries import QueryingClient
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from, raised_at
@@ -150,6 +152,8 @@ def run(
     world = _World(scenario, make_handler, threads)
     if scenario.settings.sweep_every_ms:
         world.sweep(scenario, sweeper)
+    if scenario.operations:
+        world.operate(scenario)
     with guarded(world.kernel, world.ledger):
         try:
             world.kernel.run(scenario.ends_ms)
@@ -167,6 +171,7 @@ class _World:
         threads: Threads | None,
     ) -> None:
         self._settings = scenario.settings
+        self._is_operated = bool(scenario.operations)
         self._chance = Chance(scenario.seed).of("run")
         self._make_handler = make_handler
         self.kernel = Kernel(random.Random(scenario.seed), threads)  # noqa: S311 -- the same in each run
@@ -176,6 +181,7 @@ class _World:
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
         self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
         self._buses: list[Bus] = []
+        self._on_failure = OnFailure(self.kernel)
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
@@ -188,9 +194,25 @@ class _World:
 
         def handler(process: Process) -> Callable[[Any, Any], Any]:
             client = partial(QueryingClient, self._network, process, self._table, index)
-            return self._handler(self._function_world(process, bus, client), make_sweeper)
+            return self._handler(self._function_world(process, bus, dynamodb=client), make_sweeper)
 
         SweeperFunction(self._network, bus.destination, handler, self._settings).schedule(scenario)
+
+    def operate(self, scenario: Scenario) -> None:
+        """Let an operator do what the scenario says, to the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def world_of(process: Process) -> FunctionWorld:
+            return self._function_world(
+                process,
+                bus,
+                dynamodb=partial(QueryingClient, self._network, process, self._table, index),
+                dynamodbstreams=partial(StreamClient, self._network, process, self._stream),
+                s3=partial(BucketClient, self._network, process, self._on_failure),
+                sqs=partial(QueueClient, self._network, process, self._on_failure),
+            )
+
+        Operator(self._network, bus.destination, world_of).plan(scenario.operations)
 
     def note_what_is_left(self) -> None:
         """Write down how the outbox is at the end."""
@@ -215,6 +237,7 @@ class _World:
             mapping_of(self._settings),
             destination=destination,
             starting=StartingPosition(self._settings.starting),
+            on_failure=partial(self._on_failure.keep, destination) if self._is_operated else None,
         )
         source.create()
         return source
@@ -248,9 +271,7 @@ class _World:
         """The index of pending records; it has what is written after it was first asked for."""
         return Index(self.kernel, self._table, self._chance, self._settings.index_lag_ms)
 
-    def _function_world(
-        self, process: Process, bus: Bus, table: Callable[[], RecordsClient] | None = None
-    ) -> FunctionWorld:
+    def _function_world(self, process: Process, bus: Bus, **clients: Callable[[], Any]) -> FunctionWorld:
         return FunctionWorld(
             bus.destination,
             TABLE,
@@ -263,7 +284,8 @@ class _World:
             process.entropy,
             {
                 "events": partial(bus.client, process),
-                "dynamodb": table or partial(RecordsClient, self._network, process, self._table),
+                "dynamodb": partial(RecordsClient, self._network, process, self._table),
+                **clients,
             },
             partial(StrandCrew, self.kernel, process),
             self.kernel.stop,

@@ -39,7 +39,7 @@ def nothing_is_lost(of: History) -> Iterator[Found]:
     for destination, one in _left(of):
         place = of.places.get(one.record)
         if of.done_at(destination, one) is not None:
-            yield f"the stream had lost {one.name}, and no sweep has published it", (one.index,)
+            yield f"the stream had lost {one.name}, and nobody has published it", (one.index,)
         elif place is None:
             yield f"{one.name} was committed and never appeared in the stream", (one.index,)
         elif _is_passed(of, destination, place):
@@ -93,14 +93,29 @@ def _left(of: History) -> Iterator[tuple[str, Born]]:
     """Yield what is not done at the end: (destination, event)."""
     for one in of.born.values():
         for destination in of.terms.destinations:
-            done = of.taken_at if _is_swept(of, one) else of.done_at
+            done = of.taken_at if _is_swept(of, one) or _is_redriven(of, destination, one) else of.done_at
             if done(destination, one) is None:
                 yield destination, one
 
 
 def _is_swept(of: History, one: Born) -> bool:
-    """Whether a sweeper sees the record of an event for as long as it waits: it does not when somebody deletes it."""
-    return of.terms.swept and one.dated_ms is not None and one.record not in of.operated
+    """Whether a sweeper sees the record of an event for as long as it waits, and it is left to nobody else.
+
+    Of a record that is parked an operator publishes all events, also those that it is not parked for.
+    """
+    is_seen = of.terms.swept and one.dated_ms is not None and one.record not in of.operated
+    return is_seen and one.record not in of.parked_records
+
+
+def _is_redriven(of: History, destination: str, one: Born) -> bool:
+    """Whether an operator had what was given up of an event: not when it died with that in hand, or was too late.
+
+    What somebody deleted counts as published long ago, where that is how published ones go.
+    """
+    place = of.places.get(one.record)
+    if not of.terms.redriven or place is None or (destination, place) not in of.given_up:
+        return False
+    return place not in of.trimmed and one.record not in of.operated and of.operated_in.keys().isdisjoint(of.ended)
 
 
 def _is_passed(of: History, destination: str, place: tuple[str, str]) -> bool:

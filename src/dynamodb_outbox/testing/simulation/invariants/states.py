@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.record.states import PARKED, PENDING, WAYS
+from dynamodb_outbox.core.record.states import DISCARDED, PARKED, PENDING, WAYS
 from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Faulted, Moved, Rejected
 from dynamodb_outbox.testing.simulation.process import CLOCK_JUMP
 
@@ -106,9 +106,17 @@ def parked_only_what_cannot_pass(of: History) -> Iterator[Found]:
 
 
 def parked_stays_parked(of: History) -> Iterator[Found]:
-    """Demand that what was parked, and not accepted, is parked in the table at the end, where an operator sees it."""
+    """Demand that what was parked, and not accepted, is parked in the table at the end, where an operator sees it.
+
+    Unless it is an operator who discards it.
+    """
+    discarded = {
+        fact.record for _, fact in of.each(Moved) if fact.state == DISCARDED and fact.invocation in of.operated_in
+    }
     for park in of.parks.values() if of.left is not None else ():
         one = park.event
+        if one.record in discarded:
+            continue
         by = of.terms.destinations if park.destination is None else (park.destination,)
         if all(of.said_at(name, one) is not None for name in by) or _is_operated(of, one.record):
             continue
