@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.testing.simulation.stream import Stream
 
-__all__ = ["BUCKET_URI", "QUEUE_URL", "BucketClient", "OnFailure", "QueueClient", "StreamClient"]
+__all__ = ["BUCKET_URI", "QUEUE_URL", "BucketClient", "Message", "OnFailure", "QueueClient", "StreamClient"]
 
 _BUCKET = "relay-failed"
 BUCKET_URI = f"s3://{_BUCKET}/aws/lambda/"
@@ -42,7 +42,7 @@ _FUNCTION_ARN = f"arn:aws:lambda:{REGION}:000000000000:function:"
 
 
 @dataclass
-class _Message:
+class Message:
     """A message of the queue, hidden until a time; each time that it is handed out it has another receipt."""
 
     message_id: str
@@ -56,7 +56,7 @@ class OnFailure:
 
     def __init__(self, kernel: Kernel) -> None:
         self.objects: dict[str, str] = {}
-        self.messages: list[_Message] = []
+        self.messages: list[Message] = []
         self._kernel = kernel
         self._kept = 0
 
@@ -70,7 +70,7 @@ class OnFailure:
         self.objects[object_key(destination, shard, now_ms, unique)] = json.dumps(
             failure_object(discard, mapped, **named)
         )
-        self.messages.append(_Message(unique, json.dumps(failure_metadata(discard, mapped, **named))))
+        self.messages.append(Message(unique, json.dumps(failure_metadata(discard, mapped, **named))))
 
 
 class BucketClient(SimulatedClient):
@@ -211,5 +211,5 @@ def _as_read(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**read, "dynamodb": change}
 
 
-def _message(one: _Message) -> dict[str, Any]:
+def _message(one: Message) -> dict[str, Any]:
     return {"MessageId": one.message_id, "ReceiptHandle": one.receipt, "Body": one.body, "MD5OfBody": ""}
