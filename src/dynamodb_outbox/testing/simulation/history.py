@@ -233,6 +233,11 @@ class History:
         found = self.invoked.get(invocation) or self.operated_in.get(invocation)
         return None if found is None else found.destination
 
+    def instance_of(self, invocation: int) -> str | None:
+        """Return the instance that an invocation of a function, or a sweep, ran in."""
+        found = self.sweeps[invocation][1] if invocation in self.sweeps else self.invoked.get(invocation)
+        return None if found is None else found.instance
+
     def name(self, event_id: str) -> str:
         """Return an event's short name; the id itself of one that nobody committed."""
         one = self.born.get(event_id)

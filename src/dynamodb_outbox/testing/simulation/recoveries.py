@@ -190,8 +190,10 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
         return "open"
     taken = of.taken_at(destination, one)
     by = 0 if taken is None else getattr(of.facts[taken], "invocation", 0)
-    if by != invocation and (by in of.sweeps or by in of.operated_in):
-        return _RECOVERED[by in of.operated_in]
+    if by in of.sweeps or by in of.operated_in:
+        done = done if taken is None else taken
+        if by != invocation:
+            return _RECOVERED[by in of.operated_in]
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"

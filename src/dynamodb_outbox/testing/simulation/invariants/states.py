@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _PARKS = 10
+_LOST_PARKS = frozenset(("park_lost_after", "recovery_lost_after"))
 _WINDOW_MS = 50_000
 """A minute, less the time that a park may be on its way."""
 
@@ -135,21 +136,17 @@ def parks_are_limited(of: History) -> Iterator[Found]:
     frozen cannot tell it from time that has passed.
     """
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
-    jumps = [
-        (index, of.invoked[fact.invocation].instance)
-        for index, fact in of.each(Faulted)
-        if fact.kind == CLOCK_JUMP and fact.invocation in of.invoked
-    ]
-    lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind == "park_lost_after"}
+    jumps = [(index, of.instance_of(fact.invocation)) for index, fact in of.each(Faulted) if fact.kind == CLOCK_JUMP]
+    lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind in _LOST_PARKS}
     for record, index in of.parked_records.items():
         invocation = getattr(of.facts[index], "invocation", 0)
-        invoked = of.invoked.get(invocation)
+        instance, destination = of.instance_of(invocation), of.destination_of(invocation)
         if (
-            invoked is not None
+            instance is not None
             and invocation not in lost
-            and any((invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ()))
+            and any((destination, one.event_id) in of.refused for one in of.records.get(record, ()))
         ):
-            of_instance[invoked.instance].append(index)
+            of_instance[instance].append(index)
     for instance, parks in of_instance.items():
         for first, beyond in zip(parks, parks[_PARKS:], strict=False):
             jumped = any(first < index < beyond and whose == instance for index, whose in jumps)
