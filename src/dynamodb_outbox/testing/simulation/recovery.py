@@ -69,7 +69,7 @@ def sweeper_settings(chance: Chance) -> dict[str, Any]:
     if chance.unit("swept") >= _SWEPT:
         return {}
     return {
-        "sweep_every_ms": chance.whole(5_000, 20_000, "every"),
+        "sweep_every_ms": chance.whole(6_000, 24_000, "every"),
         "sweepers": 2 if chance.unit("several") < _SEVERAL else 1,
         "sweep_timeout_ms": chance.whole(70_000, 300_000, "timeout"),
         "min_age_ms": chance.whole(2_000, 30_000, "age"),

@@ -2,7 +2,7 @@
 
 A sweep does not come from the stream: it looks for itself, in the index and then in the table. Two of them may be at
 work at once, in instances of their own, each of which dies, stands still, or has a clock that is off. While anything is
-written or goes wrong they come as often as the settings say; after that every other minute, which finds what is left.
+written or goes wrong they come as often as the settings say; after that every three minutes, which finds what is left.
 
 Sweeps have numbers of their own, so that the luck of all other invocations is the same without them.
 """
@@ -35,7 +35,7 @@ __all__ = ["FIRST_SWEEP", "SweeperFunction", "sweeper_handler"]
 FIRST_SWEEP = 1_000_001
 """The number of the first sweep."""
 
-_QUIET_EVERY_MS = 120_000
+_QUIET_EVERY_MS = 180_000
 _APART_MS = (0, 3_000)
 """How far apart sweeps begin that are scheduled for the same time."""
 
