@@ -24,6 +24,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     LeftRecord,
     Moved,
     Operated,
+    Rejected,
     Sent,
     Swept,
     Trimmed,
@@ -243,3 +244,24 @@ def test_what_became_of_a_fault_beside_a_sweeper() -> None:
     assert set(recoveries(history([*trimmed, *swept("a1")], TERMS))) == {("trim", "swept")}
     redriven = [Operated(6_000, "orders", OPERATION, "operator#1", ""), accepted("a1", OPERATION, at_ms=6_010)]
     assert set(recoveries(history([*trimmed, *redriven], TERMS))) == {("trim", "redriven")}
+
+
+def test_a_key_is_parked_from_when_it_is() -> None:
+    """What a relay published behind what its stream had lost was right then; and so is what a sweep takes by date."""
+    parked_keys = replace(TERMS, parks_keys=True, parked_keys=True)
+    unfit = Moved(6_000, record("a1"), "parked", SWEEP, None)
+    stream = [written("a1", "9"), written("a2", "10", at_ms=6), *LOST[2:]]
+    began = Swept(5_500, "orders", SWEEP, "sweeper#1", 60_000)
+    facts = [*change("a1", 0), *change("a2", 5), *stream, accepted("a2", at_ms=5_000), began, refused("a1"), unfit]
+    assert "parked_keys_stay_parked" not in broken(facts, parked_keys)
+    in_stream = [fact for fact in facts if not isinstance(fact, (Gap, Trimmed))]
+    assert "parked_keys_stay_parked" in broken(in_stream, parked_keys)
+    by_date = [*change("a1", 0, 500), *change("a2", 5, 100), *stream[:2], *swept("a2"), refused("a1"), unfit]
+    assert "parked_keys_stay_parked" not in broken(by_date, parked_keys)
+    in_order = [*change("a1", 0), *change("a2", 5), *stream[:2], *swept("a2"), refused("a1"), unfit]
+    assert "parked_keys_stay_parked" in broken(in_order, parked_keys)
+
+
+def refused(name: str) -> Rejected:
+    """Return a refusal of what an event says."""
+    return Rejected(5_900, "orders", SWEEP, name, "MalformedDetail")

@@ -36,18 +36,24 @@ def order_in_record(of: History) -> Iterator[Found]:
 
 
 def parked_keys_stay_parked(of: History) -> Iterator[Found]:
-    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination."""
+    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination.
+
+    What the event source had lost before it was parked stands in nobody's way; nor does what a sweep takes later by its
+    date.
+    """
     if not of.terms.parked_keys:
         return
     for events in of.keys.values():
         for destination in of.terms.destinations:
             park: tuple[int, Born] | None = None
-            for one in events:
+            for place, one in enumerate(events):
                 at, accepted = of.parked_at(destination, one), of.said_at(destination, one)
                 if park is not None and accepted is not None:
+                    if _is_swept_before(of, events[: place + 1], park[1], accepted):
+                        continue
                     words = f"{destination} accepted {one.name}, and {park[1].name} of its key is parked"
                     yield words, (park[0], accepted)
-                elif at is not None and accepted is None and park is None:
+                elif at is not None and accepted is None and park is None and of.skipped_at(destination, one) == at:
                     park = at, one
 
 
@@ -98,6 +104,11 @@ def _is_by_date(of: History, destination: str, events: Sequence[Born], index: in
     by_sweep = getattr(of.facts[index], "invocation", 0) in of.sweeps and one.dated_ms is not None
     there = (other for other in foregoing(events) if other.record not in of.operated) if by_sweep else ()
     return by_sweep and not any(_is_later(of.said_at(destination, other), index) for other in there)
+
+
+def _is_swept_before(of: History, events: Sequence[Born], other: Born, index: int) -> bool:
+    """Whether a sweep published the last of these events, and takes another one of them after that."""
+    return getattr(of.facts[index], "invocation", 0) in of.sweeps and other not in foregoing(events)
 
 
 def _is_later(accepted: int | None, index: int) -> bool:
