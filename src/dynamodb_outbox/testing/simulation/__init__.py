@@ -22,6 +22,7 @@ from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.report import Failure, Report, SimulationFailed
 from dynamodb_outbox.testing.simulation.runs import simulate
 from dynamodb_outbox.testing.simulation.scenario import Scenario, generate
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import FunctionWorld, relay_handler, run
 
 __all__ = [
@@ -41,4 +42,5 @@ __all__ = [
     "relay_handler",
     "run",
     "simulate",
+    "sweeper_handler",
 ]

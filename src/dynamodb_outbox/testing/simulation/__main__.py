@@ -14,6 +14,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.consuming.world import consumer_handler
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.runs import simulate
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import relay_handler
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def main() -> int:
             processes=given.processes,
             poison=given.poison,
             foreign=given.foreign,
+            sweeper=sweeper_handler if given.sweeper else None,
+            operator=given.operator,
             consumer=_consumer(given),
             stop_at_first=False,
         )
@@ -66,6 +69,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, metavar="SEED", help="this one alone")
     parser.add_argument("--no-poison", dest="poison", action="store_false", help="without events that no bus accepts")
     parser.add_argument("--no-foreign", dest="foreign", action="store_false", help="without what other writers write")
+    parser.add_argument("--sweeper", action="store_true", help="with this library's sweeper beside it")
+    parser.add_argument("--operator", action="store_true", help="with somebody who redrives and discards")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that share the seeds")
     return parser
 

@@ -27,10 +27,12 @@ __all__ = [
     "Heard",
     "Intended",
     "Invoked",
+    "Leased",
     "Ledger",
     "Left",
     "LeftRecord",
     "Moved",
+    "Operated",
     "Raised",
     "RecordKey",
     "Rejected",
@@ -38,6 +40,7 @@ __all__ = [
     "Sent",
     "Started",
     "Swallowed",
+    "Swept",
     "Told",
     "Trimmed",
     "Written",
@@ -80,6 +83,8 @@ class Committed(Fact):
     """A transaction was committed: the change `change` (the writer's name for it), and the events of its records.
 
     `items` are the other items that it wrote, guards of commands apart; `attempt` is that of its `Intended`.
+    `dated` has the date of each of the records, epoch milliseconds by the clock of their writer, if it is in the index
+    of pending ones.
     """
 
     tx: str
@@ -88,6 +93,7 @@ class Committed(Fact):
     records: tuple[tuple[RecordKey, tuple[Event, ...]], ...]
     items: frozenset[RecordKey] = frozenset()
     attempt: int = 1
+    dated: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,36 @@ class Invoked(Fact):
     numbers: tuple[str, ...]
     inserted: frozenset[RecordKey]
     until_ms: int
+
+
+@dataclass(frozen=True)
+class Swept(Fact):
+    """A sweep began, in the function of a sweeper; `ahead_ms` is by how much its wall clock is off."""
+
+    destination: str
+    invocation: int
+    instance: str
+    until_ms: int
+    ahead_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Leased(Fact):
+    """A sweep has written the lease of a partition of the index, which lasts until `until_ms`; None: it has left it."""
+
+    shard: str
+    invocation: int
+    until_ms: int | None
+
+
+@dataclass(frozen=True)
+class Operated(Fact):
+    """An operator has begun with what `does` says."""
+
+    destination: str
+    invocation: int
+    process: str
+    does: str
 
 
 @dataclass(frozen=True)
@@ -199,7 +235,7 @@ class Swallowed(Fact):
 
 @dataclass(frozen=True)
 class Moved(Fact):
-    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks.
+    """A record was moved to a state (published, parked, discarded); `events` as in core.record.states, for parks.
 
     `gone`: it was deleted, which publishes it.
     """

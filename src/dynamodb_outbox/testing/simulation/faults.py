@@ -25,6 +25,7 @@ __all__ = [
     "FOREIGN",
     "LASTING",
     "PARTS",
+    "RECOVERY",
     "SILENT",
     "UNSEEN",
     "USUAL",
@@ -105,6 +106,13 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "clock_skew": "A process starts with a wall clock that is off by `amount_ms`.",
             "clock_jump": "The wall clock of a process jumps by `amount_ms`.",
         },
+        "recovery": {
+            "recovery_throttled": "The table throttles a call of a sweeper or an operator.",
+            "recovery_lost_before": "A read of a sweeper or an operator, or a write of it, does not reach the table.",
+            "recovery_lost_after": "The answer to a read or a write of a sweeper or an operator is lost.",
+            "recovery_crash": "The process of a sweeper or an operator dies at the `nth` boundary of an effect.",
+            "recovery_frozen": "Their process stands still after an effect, for `amount_ms`, and goes on.",
+        },
         "items": {
             "ttl_delete": "TTL deletes a record.",
             "operator_delete": "Somebody deletes a record.",
@@ -132,8 +140,11 @@ FOREIGN = frozenset(("replicated",))
 CONSUMED = frozenset(PARTS["consumer"])
 """Kinds that strike where there is a consumer."""
 
+RECOVERY = frozenset(PARTS["recovery"])
+"""Kinds that strike who publishes what the stream has left behind: only where there is somebody."""
+
 USUAL = frozenset(FAULTS) - UNSEEN
-"""All kinds that may strike unless others are asked for."""
+"""All kinds but those that are unseen."""
 
 
 @dataclass(frozen=True)

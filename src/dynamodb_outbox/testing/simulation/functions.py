@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded, Throttled, reported_failures
 from dynamodb_outbox.testing.simulation.facts import Answered, Ended, Invoked, Raised
 from dynamodb_outbox.testing.simulation.faults import Met
-from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Perils, Process
+from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Process
 from dynamodb_outbox.testing.simulation.refusal import raised_at
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     MakeHandler = Callable[[Process], Callable[[Any, Any], Any]]
 
-__all__ = ["Context", "Function", "Invocation"]
+__all__ = ["Context", "Function"]
 
 _ANSWER = json.JSONEncoder(allow_nan=False)
 _LOADING_MS = (40, 250)
@@ -67,7 +67,7 @@ class Context:
         return max(0, self.until_ms - self.kernel.now_ms)
 
 
-class Instance:
+class _Instance:
     """A process with a handler, once it is loaded."""
 
     def __init__(self, process: Process) -> None:
@@ -81,8 +81,13 @@ class Function:
     instances    kept warm; when all are at work a further one is started
     timeout_ms   after which an invocation is ended, with its process
     keys         names of the key attributes, to tell the records of a batch apart
-    perils       what may happen to its processes
+
+    `perils` are what may happen to its processes, `replaced` is the kind of fault that puts a new instance in the place
+    of a warm one.
     """
+
+    perils = FUNCTION_PERILS
+    replaced = "cold_start"
 
     def __init__(
         self,
@@ -93,7 +98,6 @@ class Function:
         instances: int = 1,
         timeout_ms: int = 20_000,
         keys: tuple[str, str] = ("pk", "sk"),
-        perils: Perils = FUNCTION_PERILS,
     ) -> None:
         self.destination = destination
         self.timeout_ms = timeout_ms
@@ -103,9 +107,8 @@ class Function:
         self._make_handler = make_handler
         self._most = instances
         self._keys = keys
-        self._perils = perils
         self._made = 0
-        self._warm: list[Instance] = []
+        self._warm: list[_Instance] = []
         self._busy = 0
 
     def invoke(
@@ -131,15 +134,16 @@ class Function:
         shard: str,
         lane: int,
     ) -> None:
-        """Begin an invocation whose batch of stream records has arrived."""
-        text = f'{{"Records":[{",".join([record.text for record in records])}]}}'
-        invocation = self.begin(number, tuple([record.sequence_number for record in records]), text, answered)
+        """Begin an invocation whose event has arrived."""
+        batch = tuple([record.sequence_number for record in records])
+        invocation = self._invocation(number, answered, batch)
         self._note_invoked(invocation, records, shard, lane)
+        self._start(invocation, f'{{"Records":[{",".join([record.text for record in records])}]}}')
 
-    def begin(
-        self, number: int, batch: tuple[str, ...], event: str, answered: Callable[[Answer], object]
-    ) -> Invocation:
-        """Begin an invocation, now: `event` is JSON, `batch` are the identifiers that its answer may name."""
+    def _invocation(
+        self, number: int, answered: Callable[[Answer], object], batch: tuple[str, ...] = ()
+    ) -> _Invocation:
+        """Return a new invocation in an instance that is free."""
         instance = self._instance(number)
         until_ms = self._kernel.now_ms + self.timeout_ms
 
@@ -148,24 +152,25 @@ class Function:
             back_ms = self._chance.whole(*_PASSING_MS, number, "back")
             self._kernel.call_at(self._kernel.now_ms + back_ms, partial(answered, answer))
 
-        invocation = Invocation(self._network, instance, number, until_ms, over, batch=batch)
-        instance.process.spawn(
-            str(number), lambda: invocation.run(self._make_handler, event, self._context(invocation))
-        )
-        self._kernel.call_at(until_ms, invocation.time_out)
-        return invocation
+        return _Invocation(self._network, instance, number, until_ms, over, batch=batch)
 
-    def _instance(self, number: int) -> Instance:
+    def _start(self, invocation: _Invocation, event: str) -> None:
+        """Run an invocation on its event, as JSON, until its time-out."""
+        process, context = invocation.instance.process, self._context(invocation)
+        process.spawn(str(invocation.number), lambda: invocation.run(self._make_handler, event, context))
+        self._kernel.call_at(invocation.until_ms, invocation.time_out)
+
+    def _instance(self, number: int) -> _Instance:
         """Return an instance that is free: a warm one, or a new one, as chance has it while there may be more."""
         warm = self._warm
         chosen = self._chance.whole(0, max(1, self._most - self._busy) - 1, number, "instance")
         self._busy += 1
         if chosen < len(warm):
             instance = warm.pop(chosen)
-            if self._network.faults.take("cold_start", self.destination, invocation=number) is None:
+            if self._network.faults.take(self.replaced, self.destination, invocation=number) is None:
                 return instance
             instance.process.kill()
-        return Instance(self._new_process(number))
+        return _Instance(self._new_process(number))
 
     def _new_process(self, number: int) -> Process:
         self._made += 1
@@ -176,10 +181,10 @@ class Function:
             self._chance.seed,
             0 if skew is None else skew.amount_ms,
             owner=self.destination,
-            perils=self._perils,
+            perils=self.perils,
         )
 
-    def _note_invoked(self, invocation: Invocation, records: Sequence[StreamRecord], shard: str, lane: int) -> None:
+    def _note_invoked(self, invocation: _Invocation, records: Sequence[StreamRecord], shard: str, lane: int) -> None:
         pk, sk = self._keys
         keys = [one.body["dynamodb"]["Keys"] for one in records if one.body["eventName"] == "INSERT"]
         self._network.ledger.note(
@@ -196,11 +201,11 @@ class Function:
             )
         )
 
-    def _context(self, invocation: Invocation) -> Context:
+    def _context(self, invocation: _Invocation) -> Context:
         request_id = f"00000000-0000-4000-8000-{self._chance.whole(0, _IDS - 1, invocation.number, 'id'):012x}"
         return Context(self._kernel, self.destination, request_id, invocation.until_ms)
 
-    def _over(self, instance: Instance) -> None:
+    def _over(self, instance: _Instance) -> None:
         self._busy -= 1
         if instance.handler is None:
             instance.process.kill()
@@ -209,13 +214,13 @@ class Function:
             self._warm.append(instance)
 
 
-class Invocation:
+class _Invocation:
     """One invocation. It ends once: with an answer, an error, the death of its process, or its time-out."""
 
     def __init__(
         self,
         network: Network,
-        instance: Instance,
+        instance: _Instance,
         number: int,
         until_ms: int,
         over: Callable[[Answer], None],

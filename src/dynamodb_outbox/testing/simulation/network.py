@@ -35,7 +35,18 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.faults import Faults, PlannedFault
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["BUS", "COMMIT", "NO_TROUBLES", "PARK", "SETTLE", "Network", "Troubles", "client_error"]
+__all__ = [
+    "BUS",
+    "COMMIT",
+    "NO_TROUBLES",
+    "PARK",
+    "RECOVERY_CALLS",
+    "RECOVERY_QUERIES",
+    "SETTLE",
+    "Network",
+    "Troubles",
+    "client_error",
+]
 
 T = TypeVar("T")
 
@@ -83,6 +94,14 @@ PARK = Troubles(
     throttled="park_throttled",
     throttling="ProvisionedThroughputExceededException",
 )
+RECOVERY_CALLS = Troubles(
+    lost_before="recovery_lost_before",
+    lost_after="recovery_lost_after",
+    throttled="recovery_throttled",
+    throttling="ProvisionedThroughputExceededException",
+)
+RECOVERY_QUERIES = Troubles(throttled="recovery_throttled", throttling="ProvisionedThroughputExceededException")
+"""A query that gets no answer changes nothing: one that is throttled says the same."""
 COMMIT = Troubles(
     lost_before="commit_lost_before",
     lost_after="commit_lost_after",

@@ -81,6 +81,11 @@ _FIGURES = {
     "apply_lost_after": _LOST,
     "apply_conflict": _FEW,
     "apply_throttled": _FEW,
+    "recovery_throttled": _Figures(times=(1, 6)),
+    "recovery_lost_before": _LOST,
+    "recovery_lost_after": _LOST,
+    "recovery_crash": _Figures(nth=(4, 30), times=(1, 2)),
+    "recovery_frozen": _Figures(amount_ms=(5_000, 150_000), nth=(6, 30), times=(1, 2)),
     "clock_skew": _Figures(amount_ms=(-120_000, 120_000), times=(1, 4), at_start=True),
     "clock_jump": _Figures(amount_ms=(-60_000, 60_000)),
 }

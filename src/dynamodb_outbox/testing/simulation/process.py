@@ -21,6 +21,7 @@ __all__ = [
     "CONSUMER_PERILS",
     "FUNCTION_PERILS",
     "NO_PERILS",
+    "RECOVERY_PERILS",
     "START_MS",
     "WRITER_PERILS",
     "Perils",
@@ -54,6 +55,7 @@ NO_PERILS = Perils()
 FUNCTION_PERILS = Perils("crash", "function_timeout")
 WRITER_PERILS = Perils("writer_crash")
 CONSUMER_PERILS = Perils("consumer_crash", freeze="consumer_frozen")
+RECOVERY_PERILS = Perils("recovery_crash", freeze="recovery_frozen")
 
 
 class ProcessClock:

@@ -12,6 +12,7 @@ strike that concerned none of them is not an effective one.
     delivered again             the event source handed their records to another invocation, or a queue their messages
     given up                    the event source discarded them, to its on-failure destination
     trimmed                     they went out of the stream unread
+    swept, redriven             a sweeper published them, or an operator
     read on                     for faults of the stream and its source, and of messages: they were accepted, parked or
                                 applied later
     settled, left pending       for faults of settling: whether all records that were open for it were settled later
@@ -55,6 +56,8 @@ _HELD_MS = 200
 NOTHING_OPEN = "nothing was open"
 UNNOTICED = "lost unnoticed"
 """By a bus that had just vanished."""
+_RECOVERED = ("swept", "redriven")
+"""By somebody else than the relay."""
 
 
 def recoveries(of: History) -> Counter[tuple[str, str]]:
@@ -69,6 +72,8 @@ def _recovery(of: History, index: int, fault: Faulted, writers: Collection[str])
         return _consumed(of, index, fault)
     if invoked is not None:
         return (_settled if fault.kind in _SETTLES else _of_invocation)(of, index, invoked)
+    if of.destination_of(fault.invocation) is not None:
+        return _by_recovery(of, index, fault.invocation)
     if fault.process or fault.kind in _TOLD or fault.where in writers:
         return _told(of, index, fault)
     if fault.kind == "redelivered":
@@ -158,8 +163,19 @@ def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
     if not open_ones:
         return NOTHING_OPEN
     how = {_how(of, destination, one, invoked.invocation) for one in open_ones}
-    worst = ("open", "trimmed", UNNOTICED, "given up", "delivered again", "parked", "in the invocation")
+    worst = ("open", "trimmed", UNNOTICED, "given up", *_RECOVERED, "delivered again", "parked", "in the invocation")
     return next(one for one in worst if one in how)
+
+
+def _by_recovery(of: History, index: int, invocation: int) -> str:
+    """Say what came of a fault that a sweep met, or an operator: of what was open and sweeps, or operators, took on."""
+    how = {
+        _how(of, destination, one, invocation)
+        for one in of.born.values()
+        for destination in of.terms.destinations
+        if one.index < index and (taken := of.taken_at(destination, one)) is not None and taken > index
+    }
+    return next((one for one in ("in the invocation", "parked", *_RECOVERED) if one in how), NOTHING_OPEN)
 
 
 def _settled(of: History, index: int, invoked: Invoked) -> str:
@@ -176,6 +192,12 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
     done = of.done_at(destination, one)
     if done is None:
         return "open"
+    taken = of.taken_at(destination, one)
+    by = 0 if taken is None else getattr(of.facts[taken], "invocation", 0)
+    if by in of.sweeps or by in of.operated_in:
+        done = done if taken is None else taken
+        if by != invocation:
+            return _RECOVERED[by in of.operated_in]
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"
@@ -194,7 +216,7 @@ def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations
         for destination in destinations
         if not _is_done_before(of, destination, one, index)
     }
-    for worst in ("open", "trimmed", UNNOTICED, "given up"):
+    for worst in ("open", "trimmed", UNNOTICED, "given up", *_RECOVERED):
         if worst in how:
             return worst
     return "read on" if how else NOTHING_OPEN

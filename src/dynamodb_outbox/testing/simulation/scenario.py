@@ -11,8 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import CONSUMED, LASTING, SILENT, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import (
+    CONSUMED,
+    LASTING,
+    RECOVERY,
+    SILENT,
+    USUAL,
+    FaultPlan,
+    PlannedFault,
+)
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.planning import (
     AFTER_LONG_MS,
@@ -22,6 +31,15 @@ from dynamodb_outbox.testing.simulation.planning import (
     at_consumers,
     long_fault,
     planned,
+)
+from dynamodb_outbox.testing.simulation.recovery import (
+    OPERATOR,
+    SWEEPER,
+    Operation,
+    operations,
+    operator_settings,
+    recovery_faults,
+    sweeper_settings,
 )
 from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
@@ -72,6 +90,12 @@ class Settings:
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
     consumers           instances of the consumer that may be at work at once, where there is one; 0: there is none
+    retention_ms        after which the stream forgets a record
+    sweep_every_ms      how often a sweeper comes; 0: there is none
+    sweepers            how many sweeps begin at a time
+    sweep_timeout_ms    of a sweeper's function
+    min_age_ms          of the records that it sweeps
+    index_lag_ms        how far the index is behind the table, at most
     """
 
     shards: int = 1
@@ -96,6 +120,12 @@ class Settings:
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
     consumers: int = 0
+    retention_ms: int = STREAM_RETENTION_MS
+    sweep_every_ms: int = 0
+    sweepers: int = 1
+    sweep_timeout_ms: int = 120_000
+    min_age_ms: int = 20_000
+    index_lag_ms: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +137,7 @@ class Scenario:
     writes: tuple[Write, ...]
     faults: tuple[PlannedFault, ...]
     faults_until_ms: int
+    operations: tuple[Operation, ...] = ()
 
     @property
     def ends_ms(self) -> int:
@@ -135,8 +166,11 @@ class Scenario:
             ordered_keys=ordered_keys,
             ordered_records=ordered,
             parks_keys=settings.on_poison == "park_key",
-            parked_keys=ordered_keys and settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key" and not self.operations,
             settle=settings.settle,
+            swept=settings.sweep_every_ms > 0,
+            min_age_ms=settings.min_age_ms,
+            redriven=any(one.of and one.at_ms > self.faults_until_ms for one in self.operations),
         )
 
     @property
@@ -160,6 +194,7 @@ class Scenario:
         lines = [f"seed {self.seed}; settings: {', '.join(changed) or 'the plainest'}"]
         lines += [f"  {write.at_ms / 1000:9.3f} s  {_told(write)}" for write in self.writes]
         lines += [f"  {fault.at_ms / 1000:9.3f} s  fault {_fault(fault)}" for fault in self.faults]
+        lines += [f"  {one.at_ms / 1000:9.3f} s  an operator {one.does}" for one in self.operations]
         return "\n".join(lines)
 
 
@@ -256,12 +291,15 @@ def generate(
     faults: tuple[int, int] = FAULT_COUNT,
     destinations: int = 1,
     also: Collection[str] = (),
+    sweeper: bool = False,
+    operator: bool = False,
     consumers: int | None = None,
 ) -> Scenario:
     """Return the scenario of a seed: with about so many events and faults, from least to most.
 
-    Each of the kinds of faults `also`, which are none of the usual ones, comes once. With so many `consumers` unless
-    that is None: then chance decides.
+    Each of the kinds of faults `also`, which are none of the usual ones, comes once. With `sweeper` there is one in
+    half of the seeds, and all else is as without. With `operator` there is one in some, and in half of these the
+    mapping gives up. With so many `consumers` unless that is None: then chance decides.
     """
     chance = Chance(seed).of("scenario")
     settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
@@ -272,7 +310,7 @@ def generate(
     age_ms = None if settings.record_age_s == _FOREVER else settings.record_age_s * 1_000
     until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
     long = [one for one in [long_fault(chance.of("long"), settings.destinations, lasting_ms, age_ms)] if one]
-    kinds = sorted(USUAL - CONSUMED)
+    kinds = sorted(USUAL - RECOVERY - CONSUMED)
     chosen = [kinds[chance.whole(0, len(kinds) - 1, "kind", n)] for n in range(chance.whole(*faults, "faults"))]
     where, armed_ms = settings.destinations, until_ms * 3 // 4
     drawn = [planned(chance.of("fault", n), kind, where, armed_ms) for n, kind in enumerate(chosen)]
@@ -284,12 +322,31 @@ def generate(
         drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
     drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
     drawn += at_consumers(chance.of("consumers"), armed_ms) if settings.consumers else []
-    return Scenario(
+    if sweeper and (more := sweeper_settings(chance.of("sweeper"))):
+        settings = replace(settings, **more)
+        forgets = "retention_ms" in more
+        drawn += recovery_faults(chance.of("sweeper", "faults"), SWEEPER, where, armed_ms, forgets=forgets)
+    scenario = Scenario(
         seed=seed,
         settings=settings,
         writes=writes,
         faults=tuple(sorted([*long, *drawn], key=lambda fault: fault.at_ms)),
         faults_until_ms=max([until_ms, *(one.at_ms + one.amount_ms + AFTER_LONG_MS for one in long)]),
+    )
+    return _operated(scenario, chance.of("operator"), armed_ms) if operator else scenario
+
+
+def _operated(one: Scenario, chance: Chance, armed_ms: int) -> Scenario:
+    """Return a scenario with an operator, if its seed has one."""
+    changed = operator_settings(chance)
+    if changed is None:
+        return one
+    more = recovery_faults(chance.of("faults"), OPERATOR, one.settings.destinations, armed_ms, forgets=False)
+    return replace(
+        one,
+        settings=replace(one.settings, **changed),
+        faults=tuple(sorted([*one.faults, *more], key=lambda fault: fault.at_ms)),
+        operations=operations(chance.of("operations"), one.faults_until_ms, one.ends_ms),
     )
 
 

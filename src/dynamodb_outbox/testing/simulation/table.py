@@ -80,10 +80,15 @@ class Table:
         self._chance = chance.of("table")
         self._tokens: dict[str, tuple[Mapping[str, Any], int]] = {}
         """What was committed with a token, and when."""
+        self._watchers: list[Callable[[RecordKey, WireItem | None], object]] = []
 
     def key_of(self, attributes: WireItem) -> RecordKey:
         """Return an item's name, from the item or its key."""
         return attributes[self.layout.pk]["S"], attributes[self.sk]["S"]
+
+    def watch(self, watcher: Callable[[RecordKey, WireItem | None], object]) -> None:
+        """Call `watcher(key, item)` after each change of an item; None: it was deleted."""
+        self._watchers.append(watcher)
 
     def get_item(self, key: WireItem) -> WireItem | None:
         """Return an item, as GetItem with ConsistentRead does; None when there is none."""
@@ -238,6 +243,8 @@ class Table:
                 self.items[key] = after
             names = {self.layout.pk: {"S": key[0]}, self.sk: {"S": key[1]}}
             changes.append(Change(key, names, before, after, by, expired))
+            for watcher in self._watchers:
+                watcher(key, after)
         self._stream.append(changes)
 
 

@@ -25,14 +25,17 @@ from dynamodb_outbox.testing.simulation.facts import (
     Heard,
     Intended,
     Invoked,
+    Leased,
     Left,
     Moved,
+    Operated,
     Raised,
     Rejected,
     Said,
     Sent,
     Started,
     Swallowed,
+    Swept,
     Told,
     Trimmed,
     Written,
@@ -168,6 +171,20 @@ def _invoked(of: History, fact: Invoked) -> tuple[str, str]:
     return _who(fact.destination, fact.invocation), words + (f": {'; '.join(carried)}" if carried else "")
 
 
+def _swept(_: History, fact: Swept) -> tuple[str, str]:
+    clock = f", its clock off by {fact.ahead_ms:,} ms" if fact.ahead_ms else ""
+    return f"sweep {fact.invocation}", f"begins on {fact.instance}{clock}"
+
+
+def _leased(of: History, fact: Leased) -> tuple[str, str]:
+    until = "left" if fact.until_ms is None else f"taken until {fact.until_ms / 1000:.3f} s"
+    return "table", f"has the lease of {fact.shard} {until}, by {_of_invocation(of, fact.invocation)}"
+
+
+def _operated(_: History, fact: Operated) -> tuple[str, str]:
+    return fact.process, fact.does
+
+
 def _accepted(of: History, fact: Accepted) -> tuple[str, str]:
     return f"bus {fact.destination}", f"accepts {of.name(fact.event_id)} from invocation {fact.invocation}"
 
@@ -265,14 +282,17 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Heard: _heard,
     Intended: _intended,
     Invoked: _invoked,
+    Leased: _leased,
     Left: _left,
     Moved: _moved,
+    Operated: _operated,
     Raised: _raised,
     Rejected: _rejected,
     Said: _said,
     Sent: _sent,
     Started: _started,
     Swallowed: _swallowed,
+    Swept: _swept,
     Told: _told,
     Trimmed: _trimmed,
     Written: _written,
@@ -284,6 +304,10 @@ def _who(destination: str, invocation: int) -> str:
 
 
 def _of_invocation(of: History, number: int) -> str:
+    if number in of.sweeps:
+        return f"sweep {number}"
+    if number in of.operated_in:
+        return of.operated_in[number].process
     invoked = of.invoked.get(number)
     whose = CONSUMER if number in of.delivered else "" if invoked is None else invoked.destination
     return _who(whose, number).strip()

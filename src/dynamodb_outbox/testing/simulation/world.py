@@ -14,7 +14,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
@@ -34,13 +34,18 @@ from dynamodb_outbox.testing.simulation.facts import Ledger, Left
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.guard import guarded
+from dynamodb_outbox.testing.simulation.index import Index
 from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
+from dynamodb_outbox.testing.simulation.on_failure import BucketClient, OnFailure, QueueClient, StreamClient
+from dynamodb_outbox.testing.simulation.operating import Operator
+from dynamodb_outbox.testing.simulation.queries import QueryingClient
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.refusal import raised_at
 from dynamodb_outbox.testing.simulation.source import Source
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
+from dynamodb_outbox.testing.simulation.sweeping import SweeperFunction, sweeper_handler
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
 from dynamodb_outbox.testing.simulation.writers import Writer
 
@@ -61,7 +66,7 @@ W = TypeVar("W")
 
 __all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
-LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
+LAYOUT = Layout(version="version", published_for=timedelta(minutes=1), index_shards=2)
 """The table of every run, but for what settling makes of a record.
 
 Published records are kept for a minute, so that TTL has something to delete.
@@ -84,6 +89,7 @@ class FunctionWorld(InstanceWorld):
     ordering        "key" or "none": whether order is asked of the relay in this run
     in_flight       how many requests to the bus the relay is to have under way at the same time
     on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
+    min_age_ms      of a sweeper: how old a record has to be for it, in milliseconds
 
     `client()` has "events" (PutEvents), and "dynamodb" (what records need).
     """
@@ -92,6 +98,7 @@ class FunctionWorld(InstanceWorld):
     ordering: Any
     in_flight: int
     on_poison: Any
+    min_age_ms: int
 
 
 def relay_handler(world: FunctionWorld) -> Handler:
@@ -116,14 +123,20 @@ def run(
     *,
     consumer: MakeConsumer | None = None,
     threads: Threads | None = None,
+    sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]] = sweeper_handler,
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
-    Without `consumer` there is no consumer, whatever the scenario says. `threads` are kept from run to run, which
-    is faster. Raises NotSimulated for what handlers ask of the world that is not in it, ConfigurationError for a
-    `make_handler` or `consumer` that makes none, and what a part of the world raised that none may raise.
+    `sweeper` makes the handler of the sweeper, where the scenario has one. Without `consumer` there is no consumer,
+    whatever the scenario says. `threads` are kept from run to run, which is faster. Raises NotSimulated for what
+    handlers ask of the world that is not in it, ConfigurationError for a `make_handler`, `sweeper` or `consumer` that
+    makes none, and what a part of the world raised that none may raise.
     """
     world = _World(scenario, make_handler, consumer, threads)
+    if scenario.settings.sweep_every_ms:
+        world.sweep(scenario, sweeper)
+    if scenario.operations:
+        world.operate(scenario)
     with guarded(world.kernel, world.ledger):
         try:
             world.kernel.run(scenario.ends_ms)
@@ -142,6 +155,7 @@ class _World:
         threads: Threads | None,
     ) -> None:
         self._settings = scenario.settings
+        self._is_operated = bool(scenario.operations)
         self._chance = Chance(scenario.seed).of("run")
         self._make_handler = make_handler
         self.kernel = Kernel(random.Random(scenario.seed), threads)  # noqa: S311 -- the same in each run
@@ -151,11 +165,39 @@ class _World:
         self._queue = self._subscribe(consumer)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
         self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
+        self._buses: list[Bus] = []
+        self._on_failure = OnFailure(self.kernel)
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
             self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
+
+    def sweep(self, scenario: Scenario, make_sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]]) -> None:
+        """Put a sweeper beside the relay of the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def handler(process: Process) -> Callable[[Any, Any], Any]:
+            client = partial(QueryingClient, self._network, process, self._table, index)
+            return self._handler(make_sweeper, "sweeper", self._function_world(process, bus, dynamodb=client))
+
+        SweeperFunction(self._network, bus.destination, handler, self._settings).schedule(scenario)
+
+    def operate(self, scenario: Scenario) -> None:
+        """Let an operator do what the scenario says, to the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def world_of(process: Process) -> FunctionWorld:
+            return self._function_world(
+                process,
+                bus,
+                dynamodb=partial(QueryingClient, self._network, process, self._table, index),
+                dynamodbstreams=partial(StreamClient, self._network, process, self._stream),
+                s3=partial(BucketClient, self._network, process, self._on_failure),
+                sqs=partial(QueueClient, self._network, process, self._on_failure),
+            )
+
+        Operator(self._network, bus.destination, world_of).plan(scenario.operations)
 
     def note_what_is_left(self) -> None:
         """Write down how the outbox is at the end."""
@@ -165,6 +207,7 @@ class _World:
         """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
         refuses_poison = destination not in self._settings.tolerant
         bus = Bus(self._network, destination, refuses_poison=refuses_poison, queue=self._queue)
+        self._buses.append(bus)
         function = Function(
             self._network,
             destination,
@@ -180,6 +223,7 @@ class _World:
             mapping_of(self._settings),
             destination=destination,
             starting=StartingPosition(self._settings.starting),
+            on_failure=partial(self._on_failure.keep, destination) if self._is_operated else None,
         )
         source.create()
         return source
@@ -218,7 +262,12 @@ class _World:
             )
         return handler
 
-    def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
+    @cached_property
+    def _index(self) -> Index:
+        """The index of pending records; it has what is written after it was first asked for."""
+        return Index(self.kernel, self._table, self._chance, self._settings.index_lag_ms)
+
+    def _function_world(self, process: Process, bus: Bus, **clients: Callable[[], Any]) -> FunctionWorld:
         return FunctionWorld(
             destination=bus.destination,
             table=TABLE,
@@ -226,11 +275,13 @@ class _World:
             ordering=self._settings.ordering,
             in_flight=self._settings.in_flight,
             on_poison=self._settings.on_poison,
+            min_age_ms=self._settings.min_age_ms,
             clock=process.clock,
             entropy=process.entropy,
             _clients={
                 "events": partial(bus.client, process),
                 "dynamodb": partial(RecordsClient, self._network, process, self._table),
+                **clients,
             },
             _make_crew=partial(StrandCrew, self.kernel, process),
             _stop=self.kernel.stop,
@@ -265,6 +316,7 @@ def _stream_settings(settings: Settings) -> StreamSettings:
         spread_ms=settings.spread_ms,
         lag_ms=(0, settings.lag_ms),
         listed_ms=_LISTED_MS,
+        retention_ms=settings.retention_ms,
     )
 
 

@@ -20,14 +20,14 @@ from dynamodb_outbox.core.codec.envelope import rfc3339
 from dynamodb_outbox.core.consuming.messages import lambda_record
 from dynamodb_outbox.core.eventsource.answers import Responded, reported_failures
 from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Acknowledged, Delivered, Queued, Subscribed
-from dynamodb_outbox.testing.simulation.process import START_MS
+from dynamodb_outbox.testing.simulation.functions import Function
+from dynamodb_outbox.testing.simulation.process import CONSUMER_PERILS, START_MS
 from dynamodb_outbox.testing.simulation.table import REGION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.core.eventsource.answers import Answer
-    from dynamodb_outbox.testing.simulation.functions import Function
     from dynamodb_outbox.testing.simulation.network import Network
 
 __all__ = ["Queue"]
@@ -54,10 +54,22 @@ class _Message:
     gone: bool = False
 
 
+class ConsumerFunction(Function):
+    """The function of the consumer, which is handed messages."""
+
+    perils = CONSUMER_PERILS
+
+    def begin(self, number: int, messages: tuple[str, ...], event: str, answered: Callable[[Answer], object]) -> str:
+        """Begin an invocation on an event, as JSON; return the name of the process that does it."""
+        invocation = self._invocation(number, answered, messages)
+        self._start(invocation, event)
+        return invocation.instance.process.name
+
+
 class Queue:
     """Hands what buses accept to the `function` of the consumer, in as many instances as may be at work at once."""
 
-    def __init__(self, network: Network, function: Function, *, instances: int) -> None:
+    def __init__(self, network: Network, function: ConsumerFunction, *, instances: int) -> None:
         self._network = network
         self._kernel = network.kernel
         self._chance = network.chance.of(CONSUMER)
@@ -122,9 +134,9 @@ class Queue:
         handed = [(message, message.received) for message in messages]
         names = tuple(message.name for message in messages)
         text = json.dumps({"Records": [_record(message, now_ms) for message in messages]})
-        invocation = self._function.begin(number, names, text, partial(self._answered, number, handed))
+        process = self._function.begin(number, names, text, partial(self._answered, number, handed))
         events = tuple(message.event for message in messages)
-        self._network.ledger.note(Delivered(now_ms, events, number, invocation.instance.process.name, names))
+        self._network.ledger.note(Delivered(now_ms, events, number, process, names))
 
     def _answered(self, number: int, handed: Sequence[tuple[_Message, int]], answer: Answer) -> None:
         """Acknowledge what an answer does not name; what it names comes again by itself."""

@@ -10,12 +10,10 @@ from dynamodb_outbox.consume.inbox import Inbox
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER
-from dynamodb_outbox.testing.simulation.consuming.queue import Queue
+from dynamodb_outbox.testing.simulation.consuming.queue import ConsumerFunction, Queue
 from dynamodb_outbox.testing.simulation.consuming.table import APPLIED, OF, TOTAL, ConsumerClient, Effects
 from dynamodb_outbox.testing.simulation.crew import StrandCrew
-from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
-from dynamodb_outbox.testing.simulation.process import CONSUMER_PERILS
 from dynamodb_outbox.testing.simulation.table import Table
 
 if TYPE_CHECKING:
@@ -97,12 +95,7 @@ def subscribed(
             _stop=network.kernel.stop,
         )
 
-    function = Function(
-        network,
-        CONSUMER,
-        lambda process: prepared(world(process)),
-        instances=instances,
-        timeout_ms=timeout_ms,
-        perils=CONSUMER_PERILS,
+    function = ConsumerFunction(
+        network, CONSUMER, lambda process: prepared(world(process)), instances=instances, timeout_ms=timeout_ms
     )
     return Queue(network, function, instances=instances)

@@ -54,6 +54,12 @@ from dynamodb_outbox.testing.simulation.invariants.states import (
     settled_as_it_says,
     settled_in_the_end,
 )
+from dynamodb_outbox.testing.simulation.invariants.sweeps import (
+    parked_is_the_operators,
+    swept_in_order,
+    swept_under_a_lease,
+    swept_when_old_enough,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -101,6 +107,10 @@ INVARIANTS: dict[str, Callable[[History], Iterator[Found]]] = {
         parked_only_what_cannot_pass,
         parked_stays_parked,
         parks_are_limited,
+        parked_is_the_operators,
+        swept_when_old_enough,
+        swept_in_order,
+        swept_under_a_lease,
         published_from_inserts,
         answers_after_partial_failure,
         answers_name_the_batch,

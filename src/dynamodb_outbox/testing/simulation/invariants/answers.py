@@ -22,10 +22,10 @@ __all__ = [
     "published_from_inserts",
 ]
 
-HANGS = frozenset(("function_timeout", "consumer_frozen"))
+HANGS = frozenset(("function_timeout", "consumer_frozen", "recovery_frozen"))
 """Faults that make a call hang for longer than its client allows: no code could have ended in time."""
 
-CRASHES = frozenset(("crash", "consumer_crash"))
+CRASHES = frozenset(("crash", "consumer_crash", "recovery_crash"))
 """Faults of which a process dies."""
 
 UNTOLD = frozenset(("entry_malformed_answer",))
