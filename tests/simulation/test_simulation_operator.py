@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -11,7 +12,7 @@ from dynamodb_outbox.testing.simulation import Scenario, check, generate, relay_
 from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Discarded, Ended, Moved, Operated, Raised
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.on_failure import Message, OnFailure, QueueClient
-from dynamodb_outbox.testing.simulation.recovery import Does, Operation
+from dynamodb_outbox.testing.simulation.recovery import OPERATOR, Does, Operation
 from dynamodb_outbox.testing.simulation.scenario import Settings
 from dynamodb_outbox.testing.simulation.timeline import timeline
 from dynamodb_outbox.testing.simulation.writers import Write
@@ -64,6 +65,16 @@ def test_what_is_parked_is_redriven() -> None:
     assert moved(facts, "published") == [operated.invocation] * 4
 
 
+def test_a_key_that_was_parked_goes_on() -> None:
+    """When nothing of it is parked any more; what follows is the relay's again."""
+    scenario = a_day(Operation(30_000, PARKED), faults=(REFUSES,), on_poison="park_key")
+    late = Write(at_ms=50_000, writer="writer-1", change="late", keys=("A",))
+    facts = ran(replace(scenario, writes=(*scenario.writes, late)))
+    assert len(moved(facts, "parked")) == 4
+    assert len(accepted(facts)) == 5
+    assert max(fact.invocation for fact in facts if isinstance(fact, Accepted) and fact.at_ms > 50_000) < 1_000_000
+
+
 def test_what_is_refused_again_stays_parked() -> None:
     """Each time it is redriven, and counted."""
     facts = ran(a_day(Operation(6_000, PARKED), Operation(7_000, PARKED), faults=(REFUSES,)))
@@ -110,7 +121,7 @@ def test_what_the_stream_has_trimmed_is_told_and_nobody_dies() -> None:
 
 def test_an_operator_dies_and_meets_an_outage() -> None:
     """It is as if it had not begun, or half of it is done; nothing is violated, and the next one goes on."""
-    crash = PlannedFault("recovery_crash", 0, "operator", nth=9)
+    crash = PlannedFault("recovery_crash", 0, OPERATOR, nth=9)
     facts = ran(a_day(Operation(20_000, PARKED), Operation(40_000, PARKED), faults=(REFUSES, crash)))
     assert [fact.invocation for fact in facts if isinstance(fact, Ended)] == [2_000_001]
     assert len(accepted(facts)) == 4

@@ -69,6 +69,19 @@ class QueryingClient(RecordsClient):
         answer = self._of_index if "IndexName" in request else self._of_table
         return self._call("Query", lambda: answer(request, asked), RECOVERY_QUERIES)
 
+    def delete_item(self, **request: Any) -> dict[str, Any]:
+        """DeleteItem, without a condition; the answer has what was there."""
+        table, key, _ = self._arguments("DeleteItem", request, "TableName", "Key", "ReturnValues")
+        by = self._process.owner
+
+        def act() -> dict[str, Any]:
+            _look_for(table)
+            there = self._table.get_item(key)
+            self._table.write(self._table.key_of(key), None, by=by)
+            return {} if there is None else {"Attributes": dict(there)}
+
+        return self._call("DeleteItem", act, self._troubles)
+
     def _check(self, request: Mapping[str, Any]) -> None:
         if strange := sorted(request.keys() - _MEMBERS):
             raise NotSimulated(f"Query with {', '.join(strange)}: with {', '.join(sorted(_MEMBERS))} it is.")

@@ -29,8 +29,8 @@ __all__ = [
 
 SWEEPER = "sweeper"
 """What faults call the processes of a sweeper."""
-OPERATOR = "operator"
-"""What they call those of an operator."""
+OPERATOR = "operations"
+"""What they call those of an operator; in the table they are somebody else than who deletes records by hand."""
 
 Does = Literal["redrives what is parked", "discards what is parked", "redrives what was given up"]
 
