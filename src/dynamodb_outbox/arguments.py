@@ -9,19 +9,24 @@ reads after the argument's name: "is 5; text that is not empty is needed.".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.errors import ConfigurationError, OutboxError
 
-__all__ = ["Refusal", "duration", "flag", "has_utf8_form", "mapping", "shown", "text", "whole"]
+__all__ = ["Refusal", "choice", "duration", "flag", "has_utf8_form", "mapping", "refusal", "shown", "text", "whole"]
 
 Refusal = Callable[[str], OutboxError]
 """Makes the error from the reason: `partial(InvalidEvent, "type")`."""
 
 _SHOWN = 200
 """Characters of a value that an error shows: enough to know it again."""
+
+
+def refusal(who: str, what: str) -> Refusal:
+    """Return what makes a ConfigurationError about an argument: `who` is the name of what was called."""
+    return lambda reason: ConfigurationError(f"{who}: {what} {reason}")
 
 
 def text(value: object, refuse: Refusal, *, most_bytes: int | None = None) -> str:
@@ -52,6 +57,15 @@ def whole(value: object, refuse: Refusal, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise refuse(f"is {shown(value)}; a whole number from {least:,} to {most:,} is needed.")
     return int(value)
+
+
+def choice(value: object, refuse: Refusal, allowed: Sequence[str]) -> str:
+    """Return one of some texts."""
+    for each in allowed:
+        if isinstance(value, str) and value == each:
+            return each
+    words = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
+    raise refuse(f"is {shown(value)}; {words} is needed.")
 
 
 def duration(value: object, refuse: Refusal, *, least: timedelta) -> timedelta:

@@ -55,6 +55,11 @@ class Keys:
         """The types of the key attributes by their names, the partition key's first."""
         return {self.pk: self.pk_type} if self.sk is None else {self.pk: self.pk_type, self.sk: self.sk_type}
 
+    @property
+    def are_text(self) -> bool:
+        """Whether each is text, so that items of the library's own, as guards and leases, have a place in the table."""
+        return set(self.types.values()) == {"S"}
+
 
 def table_name(table: str) -> str:
     """Return the name of a table that is given by its name or its ARN."""

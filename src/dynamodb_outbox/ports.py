@@ -307,11 +307,6 @@ class PendingIndex(Protocol):
         """The AWS Region of the table, None when it is not known."""
         ...
 
-    @property
-    def request_ms(self) -> int:
-        """Return the longest time that one request may take, in milliseconds."""
-        ...
-
     def list(self, table: str, asked: List) -> Listed | Failed:
         """Return a page of a partition of the index; every failure of the call is an answer."""
         ...
@@ -363,11 +358,6 @@ class ParkedStore(Protocol):
 
 class Leases(Protocol):
     """Who may sweep a partition of the index."""
-
-    @property
-    def request_ms(self) -> int:
-        """Return the longest time that one request may take, in milliseconds."""
-        ...
 
     def read(self, table: str, shard: str) -> LeaseFound | Failed:
         """Read the lease of a partition of the index, consistently; every failure of the call is an answer."""

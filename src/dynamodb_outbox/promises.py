@@ -13,13 +13,12 @@ arguments: whether a stream is on, or a bus exists, is for the doctor to find ou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from dynamodb_outbox.arguments import flag, shown, whole
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.arguments import choice, flag, refusal, shown, whole
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
@@ -39,6 +38,9 @@ PROMISES = {
     "P6": "A retried command does not commit twice",
     "P7": "Which of these hold is computed from the set-up",
 }
+
+
+_refusal = partial(refusal, "guarantees")
 
 
 class Standing(Enum):
@@ -64,25 +66,23 @@ class Guarantee:
 class _SetUp:
     """What the promises depend on: the arguments of `guarantees`, checked."""
 
-    layout: Layout = field(default_factory=Layout)
-    ordering: Literal["key", "none"] = "key"
-    on_poison: Literal["park", "park_key", "block"] = "park"
-    parallelization: int = 1
-    sink: SinkKind = "bus"
-    sweeper: bool = True
-    keeps_records: bool = True
-    hand_written: bool = False
+    layout: Layout
+    ordering: Literal["key", "none"]
+    on_poison: Literal["park", "park_key", "block"]
+    parallelization: int
+    sink: SinkKind
+    sweeper: bool
+    keeps_records: bool
+    hand_written: bool
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
-            raise _refused("layout", f"is {shown(self.layout)}; a Layout is needed.")
+            raise _refusal("layout")(f"is {shown(self.layout)}; a Layout is needed.")
         for what, allowed in _CHOICES.items():
-            if getattr(self, what) not in allowed:
-                words = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
-                raise _refused(what, f"is {shown(getattr(self, what))}; {words} is needed.")
-        whole(self.parallelization, partial(_refused, "parallelization"), least=1, most=10)
+            choice(getattr(self, what), _refusal(what), allowed)
+        whole(self.parallelization, _refusal("parallelization"), least=1, most=10)
         for what in ("sweeper", "keeps_records", "hand_written"):
-            flag(getattr(self, what), partial(_refused, what))
+            flag(getattr(self, what), _refusal(what))
 
     @property
     def is_swept(self) -> bool:
@@ -92,13 +92,13 @@ class _SetUp:
     @property
     def has_text_keys(self) -> bool:
         """Whether the records' table has a place for items of the library's own, as guards."""
-        return set(self.layout.keys.types.values()) == {"S"}
+        return self.layout.keys.are_text
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "ordering": ("key", "none"),
     "on_poison": ("park", "park_key", "block"),
-    "sink": ("bus", "topic", "topic.fifo", "queue", "queue.fifo"),
+    "sink": get_args(SinkKind),
 }
 
 
@@ -291,7 +291,3 @@ _JUDGES: tuple[Callable[[_SetUp], Guarantee], ...] = (
     _command_once,
     _computed,
 )
-
-
-def _refused(what: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"guarantees: {what} {reason}")

@@ -153,6 +153,10 @@ def test_shard_trimmed_while_read() -> None:
     """The parent is in no list any more, and its last batch is not done."""
     assert readable({"child": "parent", "other": "gone"}, set(), {"parent"}) == ["other"]
     assert readable({"child": "parent"}, {"parent"}, {"parent"}) == ["child"]
+    trimmed = {"parent": "eldest", "eldest": None}
+    assert readable({"child": "parent"}, (), {"eldest"}, trimmed) == []
+    assert readable({"child": "parent"}, {"parent"}, {"eldest"}, trimmed) == []  # it went by unread
+    assert readable({"child": "parent"}, {"parent", "eldest"}, (), trimmed) == ["child"]
 
 
 @row("shard-gone")

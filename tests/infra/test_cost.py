@@ -17,10 +17,11 @@ from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.alarms import alarms
-from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, Sink, Way, lines_of, requests_of, total
+from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, Way, lines_of, requests_of, total
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 from dynamodb_outbox.local.provision import create_bus, create_table
+from dynamodb_outbox.promises import SinkKind
 from dynamodb_outbox.recover import Sweeper
 from dynamodb_outbox.sinks import EventBridge, Sns, Sqs
 
@@ -266,7 +267,7 @@ def comparison() -> str:
     return "\n".join(lines)
 
 
-SINKS: tuple[Sink, ...] = get_args(Sink)
+SINKS: tuple[SinkKind, ...] = get_args(SinkKind)
 WAYS: tuple[Way, ...] = get_args(Way)
 
 

@@ -178,6 +178,27 @@ def test_a_shard_that_is_trimmed_while_its_last_batch_fails_holds_its_children_b
     assert CheckpointFile(tmp_path / "cp", ARN).position("child") == Position("2")
 
 
+def test_a_shard_that_is_trimmed_while_its_last_batch_fails_holds_back_what_comes_after_its_children(
+    tmp_path: Path, stop: StopFlag
+) -> None:
+    """Its child is trimmed too, unread: the child's own children are later still."""
+    clock = SteadyClock()
+    client = Splitting(
+        clock,
+        appears_ms={"parent": 0, "child": 0},
+        parents={"child": "parent", "grandchild": "child"},
+        pages={"parent": [1], "grandchild": [2]},
+        closed=frozenset({"parent", "child"}),
+    )
+    function = Recorder(*[FunctionFailed("ValueError", "no")] * 70)
+    checkpoint = CheckpointFile(tmp_path / "cp", ARN)
+    source = EventSource(DynamoDbStream(client, ARN), function, checkpoint, stop, READ_ANSWERS, clock=clock)
+    source.step()
+    client.appears_ms = {"grandchild": 0}
+    step_for(source, clock, 10_000)
+    assert function.batches == [["1"]] * 71 + [["2"]]
+
+
 def test_after_a_gap_nothing_that_was_done_is_delivered_again(tmp_path: Path, stop: StopFlag) -> None:
     """Reading starts anew at the oldest record that is left; what the checkpoint covers is passed over."""
     CheckpointFile(tmp_path / "cp", ARN).keep("s", Position("7"))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LAYOUT = Layout()
 NOW_MS = 1_769_860_800_000
 WHY = Parking("MalformedDetail", "not JSON", at_ms=NOW_MS)
+AGAIN = Parking("MalformedDetail", "not JSON", at_ms=NOW_MS + 1)
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def test_a_hand_written_row_is_parked_whether_it_is_still_there_or_not(shop: Sho
     if there:
         shop.put(row(1, blob={"B": b"\x00\x01"}))
     assert shop.states.park("shop", image, WHY) == Parked(new=True)
-    assert shop.states.park("shop", image, WHY) == Parked()
+    assert shop.states.park("shop", image, AGAIN) == Parked()
     found = shop.get(1) or {}
     assert found["blob"] == {"B": b"\x00\x01"}
     assert found["id"] == {"S": "ORDER%231#1"}
@@ -173,7 +174,7 @@ def test_a_row_whose_at_is_something_else_keeps_it_and_is_parked_apart(
         client.put_item(TableName="plain", Item=AT_TEXT | {"expires_at": {"N": "9"}})
     states = DynamoRecordStates(LAYOUT, client=client)
     assert states.park("plain", image, WHY) == Parked(new=True)
-    assert states.park("plain", image, WHY) == Parked()
+    assert states.park("plain", image, AGAIN) == Parked()
     found = {one["sk"]["S"]: one for one in client.scan(TableName="plain", ConsistentRead=True)["Items"]}
     assert found.pop("OUTBOX#1") == AT_TEXT
     assert found.keys() == {"OUTBOX#1#parked"}
@@ -191,7 +192,7 @@ def test_a_park_that_finds_the_record_done_is_a_success(shop: Shop, state: str) 
     """And changes nothing."""
     done = pending(1) | {"state": {"S": state}}
     shop.put(done)
-    assert shop.states.park("shop", pending(1), WHY) == Parked()
+    assert shop.states.park("shop", pending(1), AGAIN) == Parked()
     assert shop.get(1) == done
 
 
@@ -204,13 +205,26 @@ def test_parking_again_keeps_the_first_park(shop: Shop) -> None:
     assert shop.get(1) == before
 
 
+@pytest.mark.parametrize("positions", [None, (0, 2)])
+def test_a_park_whose_answer_was_lost_is_its_own_when_it_is_tried_again(
+    shop: Shop, positions: tuple[int, ...] | None
+) -> None:
+    """The SDK's second attempt finds what the first one wrote: that is a park of this call, and counts as one."""
+    parking = Parking("MalformedDetail", "not JSON", NOW_MS, positions)
+    shop.put(pending(1), pending(2))
+    assert shop.states.park("shop", pending(1), parking) == Parked(new=True)
+    assert shop.states.park("shop", pending(1), parking) == Parked(new=True)
+    shop.states.park("shop", pending(2), Parking("MalformedDetail", "not JSON", NOW_MS, (0, 1, 2)))
+    assert shop.states.park("shop", pending(2), Parking("MalformedDetail", "not JSON", NOW_MS, (1,))) == Parked()
+
+
 def test_parking_another_event_of_a_record_adds_to_it(shop: Shop) -> None:
     """The positions are a set; all of them is no list."""
     shop.put(pending(1))
     for positions, new in (((1,), True), ((3,), False), ((1,), False)):
         assert shop.states.park("shop", pending(1), Parking("Bad", "never", NOW_MS, positions)) == Parked(new=new)
     assert set((shop.get(1) or {})["parked_events"]["NS"]) == {"1", "3"}
-    assert shop.states.park("shop", pending(1), WHY) == Parked()
+    assert shop.states.park("shop", pending(1), AGAIN) == Parked()
     assert "parked_events" not in (shop.get(1) or {})
 
 
@@ -282,7 +296,7 @@ def test_a_record_with_any_state_that_counts_as_pending_is_parked(
     assert found["ob_pending"] == {"S": "parked"}
     if make is row:  # the other is written as a whole
         assert found["note"] == {"S": "new"}
-    assert shop.states.park("shop", stored if seen else make(1), WHY) == Parked()
+    assert shop.states.park("shop", stored if seen else make(1), AGAIN) == Parked()
     assert shop.index("parked") == ["OUTBOX#1"]
 
 
@@ -310,7 +324,7 @@ def test_a_record_without_room_that_is_done_is_left_as_it_is(shop: Shop, make: A
     image = full(make(1))
     done = image | {"ob_state" if make is row else "state": {"S": state}, "expires_at": {"N": "1900000000"}}
     shop.put(done)
-    assert shop.states.park("shop", image, WHY) == Parked()
+    assert shop.states.park("shop", image, AGAIN) == Parked()
     assert shop.get(1) == done
     assert shop.index("parked") == []
 
@@ -328,7 +342,7 @@ def test_a_row_of_somebody_under_the_key_of_what_stands_for_a_record_is_not_take
     key = {"pk": theirs["pk"], "sk": theirs["sk"]}
     assert shop.client.get_item(TableName="shop", Key=key)["Item"] == theirs
     shop.client.delete_item(TableName="shop", Key=key)
-    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (1, 2))) == Parked()
+    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS + 1, (1, 2))) == Parked()
     (sort_key,) = shop.index("parked")
     key["sk"] = {"S": sort_key}
     apart = shop.client.get_item(TableName="shop", Key=key)["Item"]
@@ -347,7 +361,7 @@ def test_a_record_without_room_is_parked_apart(shop: Shop, make: Any, there: boo
     if there:
         shop.put(image)
     assert shop.states.park("shop", image, WHY) == Parked(new=True)
-    assert shop.states.park("shop", image, WHY) == Parked()
+    assert shop.states.park("shop", image, AGAIN) == Parked()
     assert shop.get(1) == {name: value for name, value in image.items() if name != "expires_at"}
     key = {"pk": {"S": "ORDER#1"}, "sk": {"S": "OUTBOX#1#parked"}}
     apart = shop.client.get_item(TableName="shop", Key=key)["Item"]
@@ -547,7 +561,7 @@ def test_a_refusal_without_the_item_is_followed_by_a_read(offline: Any) -> None:
     with Stubber(offline) as stub:
         refuse(stub, "put_item")
         stub.add_response("get_item", {"Item": pending(1) | {"state": {"S": "published"}}})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), AGAIN) == Parked()
         stub.assert_no_pending_responses()
 
 
@@ -558,7 +572,7 @@ def test_a_record_that_changes_under_the_park_is_looked_at_again(offline: Any) -
         refuse(stub, "put_item", parked)
         refuse(stub, "update_item")
         refuse(stub, "put_item", pending(1) | {"state": {"S": "published"}})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), AGAIN) == Parked()
         stub.assert_no_pending_responses()
 
 
@@ -670,7 +684,7 @@ def test_a_record_that_is_published_before_it_is_parked_apart_keeps_its_ttl(offl
         stub.add_response("get_item", {})
         refuse(stub, "update_item")
         stub.add_response("get_item", {"Item": pending(1) | {"state": {"S": "published"}}})
-        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), WHY) == Parked()
+        assert DynamoRecordStates(LAYOUT, client=offline).park("shop", pending(1), AGAIN) == Parked()
         stub.assert_no_pending_responses()
 
 

@@ -125,7 +125,7 @@ def test_parking_the_old_one_leaves_the_new_one_and_keeps_the_event(
     newer |= {} if state == "pending" else {"state" if "ob_v" in image else "ob_state": {"S": state}}
     shop = Shop(engine, newer)
     assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (1,))) == Parked(new=True)
-    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (1,))) == Parked()
+    assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS + 1, (1,))) == Parked()
     assert shop.states.park("shop", image, Parking("Bad", "never", NOW_MS, (2,))) == Parked()
     there, (apart,) = shop.items()
     assert there == newer
@@ -180,7 +180,7 @@ def test_what_stood_for_the_old_one_does_not_stand_for_one_that_was_put_again(en
     again = full | AGAIN
     shop.client.put_item(TableName="shop", Item=again)
     assert shop.states.park("shop", again, WHY) == Parked(new=True)
-    assert shop.states.park("shop", again, WHY) == Parked()
+    assert shop.states.park("shop", again, Parking("Bad", "never", NOW_MS + 1)) == Parked()
     there, apart = shop.items()
     assert there == again
     assert sorted(str(item.get("ob_again")) for item in apart) == sorted(["None", str(AGAIN["ob_again"])])

@@ -158,5 +158,5 @@ def test_a_park_that_finds_a_record_published_is_a_success(engine: Account, name
     shop.put(item)
     assert states.settle("shop", [as_lambda(item)], NOW_MS) == Settled(done=1)
     before = shop.get(item)
-    assert states.park("shop", as_lambda(item), WHY) == Parked()
+    assert states.park("shop", as_lambda(item), Parking("Bad", "never", 5_001)) == Parked()
     assert shop.get(item) == before

@@ -259,7 +259,7 @@ def test_a_shard_that_went_while_it_was_retried_is_a_gap_once_its_source_died() 
         here.at(9_000, lambda: here.stream.split(0))
         here.at(12_000, lambda: here.stream.trim(11_000))
         here.kernel.run(14_000)
-        assert here.stream.gone == ["shardId-00000000"]
+        assert here.stream.gone == {"shardId-00000000": None}
         assert here.noted(facts.Gap) == []
         tried = len(function.batches)
         source.kill()

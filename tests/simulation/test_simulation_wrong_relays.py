@@ -67,7 +67,7 @@ def test_a_wrong_relay_is_found(name: str) -> None:
 def children_before_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the event source read all shards side by side."""
     monkeypatch.setattr(
-        source, "readable", lambda parents, finished, _: [one for one in parents if one not in finished]
+        source, "readable", lambda parents, finished, *_: [one for one in parents if one not in finished]
     )
 
 

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from dynamodb_outbox.core.error_codes import CONDITION_FAILED
 from dynamodb_outbox.core.record import leases
 from dynamodb_outbox.core.sweeping.commands import Failed, LeaseFound, LeaseWritten
-from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
+from dynamodb_outbox.errors import TableUnavailable
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, is_lost, is_refused, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, is_lost, is_refused, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["DynamoLeases"]
 
 _NO_LEASE = Failed("the item in the place of a lease (`SWEEP#` behind guard_prefix) is none", passing=False)
-_FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoLeases:
@@ -41,16 +40,11 @@ class DynamoLeases:
         self._layout = layout
         self._client = TableClient(table_config(timeout_s), client)
 
-    @property
-    def request_ms(self) -> int:
-        """The longest time that one request may take, in milliseconds."""
-        return self._client.call_ms
-
     def read(self, table: str, shard: str) -> LeaseFound | Failed:
         """Read the lease of a partition of the index, consistently; every failure of the call is an answer."""
         try:
             item = self._client.get().get_item(**leases.read(table, shard, self._layout)).get("Item")
-        except _FAILS as error:
+        except FAILS as error:
             return Failed(str(said(error)), may_pass(error))
         if not item:
             return LeaseFound(None)
@@ -66,7 +60,7 @@ class DynamoLeases:
             if is_refused(error, CONDITION_FAILED):
                 return LeaseWritten(leases.lease_of(error.response.get("Item") or {}) == asked.lease)
             return _failed(error)
-        except _FAILS as error:
+        except FAILS as error:
             return _failed(error)
         return LeaseWritten(written=True)
 
@@ -74,7 +68,7 @@ class DynamoLeases:
         """Return the leases that there are of up to 100 partitions. Raises TableUnavailable."""
         try:
             answer = self._client.get().batch_get_item(**leases.read_all(table, shards, self._layout))
-        except _FAILS as error:
+        except FAILS as error:
             raise TableUnavailable(table, str(said(error)), retryable=may_pass(error)) from error
         if answer.get("UnprocessedKeys"):
             raise TableUnavailable(table, "leases were left unread (UnprocessedKeys)", retryable=True)

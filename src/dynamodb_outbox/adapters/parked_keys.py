@@ -17,7 +17,7 @@ from dynamodb_outbox.core.record.moves import Parked
 from dynamodb_outbox.core.record.parked_keys import KeysFound, Released
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +70,7 @@ class DynamoParkedKeys:
             unread = parked_keys.unread(keys, answer.get("UnprocessedKeys") or {}, self._layout)
             items = answer.get("Responses", {}).get(table, ())
             marked = parked_keys.marked(keys, items, self._layout)
-        except (*TRANSPORT, ConfigurationError) as error:
+        except FAILS as error:
             return KeysFound(frozenset(), frozenset(keys), str(said(error)))
         except (AttributeError, LookupError, TypeError) as error:
             return KeysFound(frozenset(), frozenset(keys), f"the answer has another form ({type(error).__name__})")
@@ -98,7 +98,7 @@ class DynamoParkedKeys:
         """Let a key go on; every failure of the call is an answer."""
         try:
             answer = self._client.get().delete_item(**parked_keys.release(table, key, self._layout))
-        except (*TRANSPORT, ConfigurationError) as error:
+        except FAILS as error:
             return Released(failure=str(said(error)), retryable=may_pass(error))
         return Released(was_parked=bool(answer.get("Attributes")))
 

@@ -18,9 +18,8 @@ from dynamodb_outbox.core.record.place import is_of, partition_of
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import DISCARDED, PUBLISHED, state_of
 from dynamodb_outbox.core.sweeping.commands import Failed
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, is_refused, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, is_refused, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoParkedRecords"]
 
-_FAILS = (*TRANSPORT, ConfigurationError)
 _NEWEST = 25
 """Records that are looked at for a later one: what was published of a key since is most often among the last."""
 
@@ -59,7 +57,7 @@ class DynamoParkedRecords:
         while wanted:
             try:
                 answer = self._client.get().batch_get_item(**pending.items(table, wanted))
-            except _FAILS as error:
+            except FAILS as error:
                 return _failed(error)
             items = answer.get("Responses", {}).get(table, [])
             left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
@@ -82,7 +80,7 @@ class DynamoParkedRecords:
         while True:
             try:
                 answer = self._client.get().query(**pending.parked_of(table, partition, self._layout, after=after))
-            except _FAILS as error:
+            except FAILS as error:
                 return _failed(error)
             found += answer.get("Items", ())
             after = answer.get("LastEvaluatedKey") or None
@@ -100,7 +98,7 @@ class DynamoParkedRecords:
             return False
         try:
             answer = self._client.get().query(**pending.newest(table, image[layout.pk], layout, most=_NEWEST))
-        except _FAILS as error:
+        except FAILS as error:
             return _failed(error)
         key = ordering_key(image, layout)
         return any(
@@ -115,7 +113,7 @@ class DynamoParkedRecords:
         """Note that a parked record was refused once more; return why that was not done, if it was not."""
         try:
             self._client.get().update_item(**moves.refuse_again(table, item, self._layout, parking))
-        except _FAILS as error:
+        except FAILS as error:
             return str(said(error))
         return None
 
@@ -129,7 +127,7 @@ class DynamoParkedRecords:
                 return _failed(error)
             there = error.response.get("Item") or {}
             return bool(there) and is_same(there, item, self._layout) and state_of(there, self._layout) == DISCARDED
-        except _FAILS as error:
+        except FAILS as error:
             return _failed(error)
         return True
 
@@ -137,7 +135,7 @@ class DynamoParkedRecords:
         """Take a record out of the index that is parked apart; False when it is another one, or gone, by now."""
         try:
             self._client.get().update_item(**moves.out_of_index(table, record, self._layout))
-        except _FAILS as error:
+        except FAILS as error:
             return False if is_refused(error, CONDITION_FAILED) else _failed(error)
         return True
 

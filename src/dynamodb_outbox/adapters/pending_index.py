@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.error_codes import NO_TABLE
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.sweeping.commands import Failed, KeyFound, Listed, Tally
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +28,6 @@ __all__ = ["DynamoPendingIndex"]
 
 _FULL_PAGES = 2
 _PAGES = 50
-_FAILS = (*TRANSPORT, ConfigurationError)
 _LEFT_OUT = Failed("the answer left items unread (UnprocessedKeys), as a table does that is asked for too much", True)
 
 
@@ -51,11 +48,6 @@ class DynamoPendingIndex:
         region: str | None = self._client.get().meta.region_name
         return region
 
-    @property
-    def request_ms(self) -> int:
-        """The longest time that one request may take, in milliseconds."""
-        return self._client.call_ms
-
     def list(self, table: str, asked: List) -> Listed | Failed:
         """Return a page of a partition of the index; every failure of the call is an answer."""
         request = pending.listing(
@@ -68,7 +60,7 @@ class DynamoPendingIndex:
         )
         try:
             answer = self._client.get().query(**request)
-        except _FAILS as error:
+        except FAILS as error:
             return self._failed(error, table)
         entries = tuple(pending.entry_of(item, self._layout) for item in answer.get("Items", ()))
         return Listed(entries, answer.get("LastEvaluatedKey") or None)
@@ -79,7 +71,7 @@ class DynamoPendingIndex:
             if self._layout.sk is None:
                 return self._read_one_by_one(table, entries, complete=len(entries) <= BATCH_GET_KEYS)
             return self._read_partition(table, entries)
-        except _FAILS as error:
+        except FAILS as error:
             return KeyFound(failure=self._failed(error, table))
 
     def tally(self, table: str, shard: str) -> Tally:
@@ -95,7 +87,7 @@ class DynamoPendingIndex:
             if not count:
                 return Tally()
             answer = self._client.get().query(**pending.listing(table, shard, self._layout, most=1))
-        except _FAILS as error:
+        except FAILS as error:
             return Tally(failure=self._failed(error, table))
         oldest = [pending.entry_of(item, self._layout).at_ms for item in answer.get("Items", ())]
         return Tally(count, oldest[0] if oldest else None)
@@ -124,9 +116,4 @@ class DynamoPendingIndex:
         return KeyFound(tuple(filter(pending.is_in_index, found)), complete)
 
     def _failed(self, error: Exception, table: str) -> Failed:
-        return Failed(self._why(error, table), may_pass(error))
-
-    def _why(self, error: Exception, table: str) -> str:
-        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
-        what = said(error)
-        return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
+        return Failed(self._client.why(error, table), may_pass(error))

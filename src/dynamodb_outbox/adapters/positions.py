@@ -12,9 +12,8 @@ from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.consuming.order import Ahead, Behind, Unwritten, highest_of, raise_highest
 from dynamodb_outbox.core.error_codes import CONDITION_FAILED
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, said
+from dynamodb_outbox.sdk.errors import FAILS, said
 
 if TYPE_CHECKING:
     from dynamodb_outbox.core.consuming.order import Position
@@ -38,7 +37,7 @@ class DynamoPositions:
             answer = self._client.get().update_item(
                 **raise_highest(self._table, self._layout, consumer, event, expires_s)
             )
-        except (*TRANSPORT, ConfigurationError) as error:
+        except FAILS as error:
             if isinstance(error, ClientError) and said(error).code == CONDITION_FAILED:
                 return Behind(highest_of(error.response.get("Item") or {}) or "")
             return Unwritten(str(said(error)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 
 from dynamodb_outbox.core.consuming.messages import lambda_record
-from dynamodb_outbox.errors import ConfigurationError, QueueRefused, QueueUnavailable
+from dynamodb_outbox.errors import QueueRefused, QueueUnavailable
 from dynamodb_outbox.sdk.clients import OwnClient
-from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, TRANSPORT, may_pass, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ class SqsMessages:
     def _failures(self, operation: Callable[[Any], Any], entries: list[dict[str, Any]]) -> Sequence[str]:
         try:
             answer = operation(self._client.get())(QueueUrl=self._url, Entries=entries)
-        except (*TRANSPORT, ConfigurationError) as error:
+        except FAILS as error:
             return [str(said(error))]
         return [f"{each.get('Code')}: {each.get('Message', '')}" for each in answer.get("Failed") or ()]
 

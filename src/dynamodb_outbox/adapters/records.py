@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONDITION_FAILED, CONFLICTS, NO_TABLE, SERVER_TROUBLE, THROTTLING
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED, CONFLICTS, SERVER_TROUBLE, THROTTLING
 from dynamodb_outbox.core.record import moves
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PARKED, needs_no_parking, needs_no_settling, state_of
 from dynamodb_outbox.core.record.waiting import Found
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import TableClient, table_config
-from dynamodb_outbox.sdk.errors import TRANSPORT, Said, is_lost, is_refused, may_pass, said
+from dynamodb_outbox.sdk.errors import FAILS, Said, is_lost, is_refused, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +59,6 @@ _REPLACED = moves.Parked(
     failure="another record is under its keys by now, and keys of this table's types have no place for it beside that"
 )
 _PARK_TURNS = 3
-_FAILS = (*TRANSPORT, ConfigurationError)
 
 
 class DynamoRecordStates:
@@ -90,10 +88,10 @@ class DynamoRecordStates:
             return moves.Settled(done=len(images))
         try:
             answer = self._client.get().batch_execute_statement(Statements=batch.statements)
-        except _FAILS as error:
+        except FAILS as error:
             if may_pass(error):
                 return moves.Settled(done=batch.idle, again=batch.concerned)
-            return moves.Settled(done=batch.idle, failed={self._why(error, table): len(batch.concerned)})
+            return moves.Settled(done=batch.idle, failed={self._client.why(error, table): len(batch.concerned)})
         responses = answer.get("Responses", ())
         if len(responses) != len(batch.statements):
             return moves.Settled(done=batch.idle, again=batch.concerned)
@@ -118,9 +116,9 @@ class DynamoRecordStates:
         """
         try:
             parked = None if moves.stands_alone(image, self._layout) else self._park(table, image, parking)
-        except _FAILS as error:
+        except FAILS as error:
             if not is_refused(error, _INVALID):
-                return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
+                return moves.Parked(failure=self._client.why(error, table), lost=is_lost(error))
             parked = None
         if parked is not None:
             return parked
@@ -128,26 +126,21 @@ class DynamoRecordStates:
             return _NO_PLACE
         try:
             return self._park_apart(table, image, parking)
-        except _FAILS as error:
-            return moves.Parked(failure=self._why(error, table), lost=is_lost(error))
+        except FAILS as error:
+            return moves.Parked(failure=self._client.why(error, table), lost=is_lost(error))
 
     def find(self, table: str, key: WireItem) -> Found:
         """Read the item under the key attributes of `key`, consistently; every failure of the call is an answer."""
         try:
             return Found(self._read(table, key))
-        except _FAILS as error:
-            return Found({}, self._why(error, table))
+        except FAILS as error:
+            return Found({}, self._client.why(error, table))
 
     def _why_of_one(self, code: str, error: Mapping[str, str], table: str) -> str:
         """Return the code of one statement's error; with DynamoDB's words where they are not about its values."""
         if code == _NO_TABLE:
             return f"{code} (table {table!r}; {self._client.place})"
         return str(Said(code, error.get("Message", "") if code == _DENIED else "", 0))
-
-    def _why(self, error: Exception, table: str) -> str:
-        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
-        what = said(error)
-        return f"{what} (table {table!r}; {self._client.place})" if what.code == NO_TABLE else str(what)
 
     def _park(self, table: str, image: WireItem, parking: Parking) -> Parked | None:
         """Return what came of it, None when the record has to be parked apart."""
@@ -158,7 +151,7 @@ class DynamoRecordStates:
             if (parked := self._parked_away(table, image, found, parking)) is not None:
                 return parked
             if self._is_done(table, found, parking):
-                return moves.Parked()
+                return moves.Parked(new=moves.is_parked_by(found, self._layout, parking))
             if state_of(found, self._layout) == PARKED:
                 continue
             if moves.stands_alone(found, self._layout):
@@ -192,7 +185,7 @@ class DynamoRecordStates:
             key, apart = self._read_apart(table, image)
             if apart:
                 if self._is_done(table, apart, parking):
-                    return moves.Parked()
+                    return moves.Parked(new=moves.is_parked_by(apart, self._layout, parking))
                 continue
             if key is None:
                 return _TAKEN
@@ -213,7 +206,7 @@ class DynamoRecordStates:
             if found is None:
                 return moves.Parked(new=True)
             if self._is_done(table, found, parking):
-                return moves.Parked()
+                return moves.Parked(new=moves.is_parked_by(found, self._layout, parking))
         return _CHANGING
 
     def _is_done(self, table: str, found: WireItem, parking: Parking) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import traceback
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.adapters.s3 import ClaimCheck
-from dynamodb_outbox.arguments import shown, text
+from dynamodb_outbox.arguments import refusal, shown, text
 from dynamodb_outbox.consume.envelopes import Reader
 from dynamodb_outbox.consume.functions import Functions
 from dynamodb_outbox.consume.rejection import checked_sink, publish_rejected
@@ -35,12 +36,13 @@ from dynamodb_outbox.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.sources import Delivery, Source
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Observer, PayloadStore, Sink
 
-__all__ = ["Consumer", "unfit"]
+__all__ = ["Consumer"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -61,14 +63,16 @@ class Consumer(ABC):
         observer: Observer | None,
         rejected: Sink | None,
     ) -> None:
-        self._name = _consumer_name(consumer)
+        self._refusal = partial(refusal, type(self).__name__)
+        self._name = _consumer_name(consumer, self._refusal("consumer"))
         self._functions = Functions(self._name, *functions)
         self._reader = Reader(
-            _one_of(records, Layout, "records") or Layout(), _one_of(foreign, ForeignEvents, "foreign")
+            _one_of(records, Layout, self._refusal("records")) or Layout(),
+            _one_of(foreign, ForeignEvents, self._refusal("foreign")),
         )
-        self._payloads: PayloadStore | None = _one_of(claim_check, ClaimCheck, "claim_check")
+        self._payloads: PayloadStore | None = _one_of(claim_check, ClaimCheck, self._refusal("claim_check"))
         if observer is not None and not callable(getattr(observer, "observe", None)):
-            raise unfit("observer", f"is {shown(observer)}; an object with observe() is needed.")
+            raise self._refusal("observer")(f"is {shown(observer)}; an object with observe() is needed.")
         self._observer = observer
         if rejected is not None:
             checked_sink(rejected)
@@ -184,23 +188,18 @@ class Consumer(ABC):
         return verified(event, reference, self._payloads.load(reference))
 
 
-def unfit(argument: str, reason: str) -> ConfigurationError:
-    """Return the error about an argument of a consumer's constructor."""
-    return ConfigurationError(f"Inbox: {argument} {reason}")
-
-
-def _consumer_name(given: object) -> str:
-    """Return a consumer's name. Raises ConfigurationError."""
-    name = text(given, lambda reason: unfit("consumer", reason))
+def _consumer_name(given: object, refuse: Refusal) -> str:
+    """Return a consumer's name."""
+    name = text(given, refuse)
     if "#" in name:
-        raise unfit("consumer", f"is {name!r}; '#' separates the parts of an inbox record's key.")
+        raise refuse(f"is {name!r}; '#' separates the parts of an inbox record's key.")
     return name
 
 
 T = TypeVar("T")
 
 
-def _one_of(given: T | None, kind: type[T], argument: str) -> T | None:
+def _one_of(given: T | None, kind: type[T], refuse: Refusal) -> T | None:
     if given is not None and not isinstance(given, kind):
-        raise unfit(argument, f"is {shown(given)}; a {kind.__name__} is needed.")
+        raise refuse(f"is {shown(given)}; a {kind.__name__} is needed.")
     return given

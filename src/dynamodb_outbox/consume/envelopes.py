@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.codec.envelope import parse_rfc3339, rfc3339
+from dynamodb_outbox.core.codec.envelope import moment_of, rfc3339
 from dynamodb_outbox.core.codec.received import parse_cloudevent
 from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.core.relay.select import select
@@ -78,7 +78,7 @@ class Reader:
             if _is_notification(message):
                 content = message["Message"]
                 origin = message["TopicArn"]
-                arrived = _moment(message.get("Timestamp")) or arrived
+                arrived = moment_of(message.get("Timestamp")) or arrived
                 continue
             inner = message.get("detail") if "detail-type" in message else message
             if isinstance(inner, Mapping) and "specversion" in inner:
@@ -152,13 +152,6 @@ def _arrival(record: Any) -> datetime | None:
     except (TypeError, ValueError, OverflowError, OSError):
         return None
     return None
-
-
-def _moment(value: Any) -> datetime | None:
-    try:
-        return parse_rfc3339(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
 
 
 def _refuse_constant(name: str) -> None:

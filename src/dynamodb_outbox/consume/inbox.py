@@ -29,13 +29,12 @@ An expired record that DynamoDB has not deleted yet still counts.
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.adapters.positions import DynamoPositions
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.arguments import duration, flag, shown
-from dynamodb_outbox.consume.consumer import Consumer, unfit
+from dynamodb_outbox.consume.consumer import Consumer
 from dynamodb_outbox.core.commit.writable import check_guardable
 from dynamodb_outbox.core.consuming.facts import Applied, Duplicate, Gap, Late, OrderUnknown
 from dynamodb_outbox.core.consuming.order import Behind, Unwritten, has_order, leaves_gap
@@ -142,12 +141,12 @@ class Inbox(Consumer):
             entropy=self._entropy,
         )
         check_guardable(self._outbox.layout, "Inbox")
-        self._remember = duration(remember, partial(unfit, "remember"), least=timedelta(minutes=1))
-        self._read_first = flag(read_first, partial(unfit, "read_first"))
+        self._remember = duration(remember, self._refusal("remember"), least=timedelta(minutes=1))
+        self._read_first = flag(read_first, self._refusal("read_first"))
         if order not in (None, "late", "gaps"):
-            raise unfit("order", f"is {shown(order)}; 'late', 'gaps' or None is needed.")
+            raise self._refusal("order")(f"is {shown(order)}; 'late', 'gaps' or None is needed.")
         if order is not None and observer is None:
-            raise unfit("order", f"is {order!r}, and nobody is told: give the inbox an observer=.")
+            raise self._refusal("order")(f"is {order!r}, and nobody is told: give the inbox an observer=.")
         self._gaps = order == "gaps"
         place = self._outbox.records_table, self._outbox.layout
         self._positions: Positions | None = None if order is None else DynamoPositions(*place, client)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -34,7 +33,7 @@ except ImportError as error:
     ) from error
 
 from dynamodb_outbox.arguments import duration, shown
-from dynamodb_outbox.consume.consumer import Consumer, unfit
+from dynamodb_outbox.consume.consumer import Consumer
 from dynamodb_outbox.core.consuming.facts import Applied, Duplicate
 from dynamodb_outbox.core.limits import FUNCTION_LONGEST_MS
 from dynamodb_outbox.errors import RetryLater
@@ -87,10 +86,12 @@ class PowertoolsInbox(Consumer):
             rejected=rejected,
         )
         if not isinstance(store, BasePersistenceLayer):
-            raise unfit("store", f"is {shown(store)}; a persistence layer of Powertools is needed.")
+            raise self._refusal("store")(f"is {shown(store)}; a persistence layer of Powertools is needed.")
         if store.configured:
-            raise unfit("store", "is in use already, and keeps the settings of its first user. Give it one of its own.")
-        keep = duration(remember, partial(unfit, "remember"), least=timedelta(minutes=1))
+            raise self._refusal("store")(
+                "is in use already, and keeps the settings of its first user. Give it one of its own."
+            )
+        keep = duration(remember, self._refusal("remember"), least=timedelta(minutes=1))
         self._config = _config(int(keep.total_seconds()))
         self._config.register_lambda_context(_OutsideOfLambda())
         store.configure(self._config, key_prefix=self._name)

@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from dynamodb_outbox.arguments import flag, shown, whole
+from dynamodb_outbox.arguments import choice, flag, refusal, whole
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.prices import PRICES, Price
+from dynamodb_outbox.promises import SinkKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 Way = Literal["expire", "mark", "delete", "none"]
-Sink = Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
 Part = Literal["events", "sweeper", "watching"]
 """The last two are due when nothing happens, too."""
 
+_refusal = partial(refusal, "Load")
 _CHUNK_BYTES = 64 * 1024
 _MONTH_MINUTES = 30 * 24 * 60
 _GB = 1024**3
@@ -90,7 +90,7 @@ class Load:
     item_bytes: int = 1_000
     guarded: bool = False
     settle: Way = "expire"
-    sink: Sink = "bus"
+    sink: SinkKind = "bus"
     per_invocation: int = 10
     call_ms: int = 20
     memory_mb: int = 512
@@ -100,12 +100,10 @@ class Load:
 
     def __post_init__(self) -> None:
         for what, (least, most) in _RANGES.items():
-            whole(getattr(self, what), partial(_refused, what), least=least, most=most)
-        flag(self.guarded, partial(_refused, "guarded"))
-        if self.settle not in ("expire", "mark", "delete", "none"):
-            raise _refused("settle", f"is {shown(self.settle)}; 'expire', 'mark', 'delete' or 'none' is needed.")
-        if self.sink not in ("bus", "topic", "topic.fifo", "queue", "queue.fifo"):
-            raise _refused("sink", f"is {shown(self.sink)}; a bus, topic or queue is needed.")
+            whole(getattr(self, what), _refusal(what), least=least, most=most)
+        flag(self.guarded, _refusal("guarded"))
+        choice(self.settle, _refusal("settle"), get_args(Way))
+        choice(self.sink, _refusal("sink"), get_args(SinkKind))
 
     @property
     def entries(self) -> int:
@@ -267,7 +265,3 @@ def _kb(size: int) -> int:
 
 def _chunks(size: int) -> int:
     return math.ceil(size / _CHUNK_BYTES)
-
-
-def _refused(what: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"Load: {what} {reason}")

@@ -10,14 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal
 
-from dynamodb_outbox.arguments import flag, mapping, shown, text, whole
+from dynamodb_outbox.arguments import flag, mapping, refusal, shown, text, whole
 from dynamodb_outbox.core.limits import INVOCATION_RECORDS, PARALLELIZATION
 from dynamodb_outbox.environment.settings import layout_text, settings_of
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.destinations import Destination, destination
 from dynamodb_outbox.infra.references import TABLE_NAME, Local, Value, joined
 from dynamodb_outbox.layout import Layout
@@ -25,14 +24,12 @@ from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks.arns import arn_of
 
-if TYPE_CHECKING:
-    from dynamodb_outbox.arguments import Refusal
-
 __all__ = ["Deployment"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}", re.ASCII)
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}", re.ASCII)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_refusal = partial(refusal, "Deployment")
 _LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 _OWN = ("OUTBOX_SINK", "OUTBOX_TABLE", "OUTBOX_LAYOUT", "OUTBOX_SETTLE", "OUTBOX_ORDERING", "OUTBOX_ON_POISON")
 _FAILURE_KINDS = {"s3": "S3", "sqs": "SQS", "sns": "SNS"}
@@ -250,7 +247,3 @@ def _plain(value: Value) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")  # samples are, and so is what they are joined to
     return value
-
-
-def _refusal(what: str) -> Refusal:
-    return lambda reason: ConfigurationError(f"Deployment: {what} {reason}")

@@ -122,6 +122,7 @@ class EventSource:
     _complaints: Complaints = field(default_factory=Complaints)
     _instead: str = ""  # what the table has in place of this stream, as it was said last
     _late: LateParents = field(init=False)
+    _lineage: dict[str, str | None] = field(default_factory=dict)  # of all shards that this run has seen
 
     def __post_init__(self) -> None:
         whole(self.poll_interval_ms, _refused_interval, least=1, most=_LONGEST_POLL_INTERVAL_MS)
@@ -189,7 +190,9 @@ class EventSource:
             self._report_lost_starts()
         for parent in self._late.look(listed, self.clock.monotonic_ms()):
             self._gap(parent, None)
-        for shard_id in readable(listed, self.checkpoint.finished(), self._shards.keys() | self._late.awaited):
+        self._lineage |= listed
+        under_way = self._shards.keys() | self._late.awaited
+        for shard_id in readable(listed, self.checkpoint.finished(), under_way, self._lineage):
             if shard_id not in self._shards:
                 self._shards[shard_id] = self._open(shard_id)
         for shard_id, lost in self.checkpoint.forget_all_but({*listed, *self._shards}).items():

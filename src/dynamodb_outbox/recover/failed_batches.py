@@ -22,7 +22,7 @@ from dynamodb_outbox.adapters.queues import SqsMessages
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import flag, text
+from dynamodb_outbox.arguments import flag, refusal, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
 from dynamodb_outbox.recover.failed_reading import Fetching
@@ -32,7 +32,7 @@ from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.reports import Kept
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.invocation import Tools
-from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
+from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import OwnClient, TableClient, table_config
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from dynamodb_outbox.errors import (
     StreamRefused,
     StreamUnavailable,
 )
+from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import FailureReport, Kept
-from dynamodb_outbox.relay.margins import Deadlines
 from dynamodb_outbox.relay.misfits import judged
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.relay.invocation import Tools
 
 __all__ = ["Work"]
-
-_ROUND = 100
-_ROUND_MS = 60_000
-"""The time for one round of publishing: what is not accepted by then is left. Settling has as long again."""
 
 
 class Work:
@@ -94,7 +90,7 @@ class Work:
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
         clock = self._tools.clock
-        found = judged(selection, self._tools.states, self._reading.table, clock, clock.monotonic_ms() + _ROUND_MS)
+        found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
         self.count(records=len(found.records))
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
@@ -131,13 +127,13 @@ class Work:
         overtaken: dict[str, bool] = {}
         waiting = deque(records)
         while waiting and self.report.stopped is None:
-            next_ones = [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
+            next_ones = [waiting.popleft() for _ in range(min(ROUND, len(waiting)))]
             taken = [one for one in next_ones if ordering_key(one.image, layout) not in self._stuck]
             keys = [ordering_key(one.image, layout) for one in taken]
             for one, key in zip(taken, keys, strict=True):
                 if key not in overtaken:
                     overtaken[key] = self._reading.is_overtaken(one.image)
-            published = self._publishing.publish([one.image for one in taken], self._deadlines())
+            published = self._publishing.publish([one.image for one in taken], deadlines_of_round(self._tools.clock))
             later = sum(overtaken[keys[number]] for number in published.done)
             self.count(published=len(published.done), parked=published.parked, overtaken=later)
             left = set(range(len(taken))) - published.done - published.untried
@@ -148,10 +144,6 @@ class Work:
         if self.report.stopped is not None and (waiting or are_left):
             return self.report.stopped
         return "not all of it was accepted; the log has the reason" if are_left else None
-
-    def _deadlines(self) -> Deadlines:
-        until_ms = self._tools.clock.monotonic_ms() + _ROUND_MS
-        return Deadlines(until_ms, until_ms + _ROUND_MS)
 
 
 def _told(batch: FailedBatch) -> str:

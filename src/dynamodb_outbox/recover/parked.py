@@ -16,7 +16,7 @@ from dynamodb_outbox.adapters.pending_index import DynamoPendingIndex
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import flag, text
+from dynamodb_outbox.arguments import flag, refusal, text
 from dynamodb_outbox.core.record.schema import PENDING_INDEX
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.recover.parked_reading import Choice, Reading
@@ -25,7 +25,7 @@ from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.redriving import Keys, Redriving, Sending, missing_of, windows
 from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.relay.invocation import Tools
-from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, refusal, routes_of, settings_of, source_of, table_of
+from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:

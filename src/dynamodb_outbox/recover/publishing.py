@@ -22,6 +22,7 @@ from dynamodb_outbox.core.sweeping.commands import Published
 from dynamodb_outbox.relay.delivery import Delivery
 from dynamodb_outbox.relay.invocation import Invocation
 from dynamodb_outbox.relay.log import log
+from dynamodb_outbox.relay.margins import Deadlines
 from dynamodb_outbox.relay.misfits import Judged
 
 if TYPE_CHECKING:
@@ -32,13 +33,22 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Routes, Sink
+    from dynamodb_outbox.ports import Clock, Routes, Sink
     from dynamodb_outbox.relay.invocation import Tools
-    from dynamodb_outbox.relay.margins import Deadlines
 
-__all__ = ["Publishing", "Ways"]
+__all__ = ["ROUND", "Publishing", "Ways", "deadlines_of_round"]
+
+ROUND = 100
+"""Records that are published at once where an operator redrives."""
+_ROUND_MS = 60_000
 
 _HELD = Fault(Kind.TRANSIENT, "DestinationHeld", "its destination has failed in this sweep")
+
+
+def deadlines_of_round(clock: Clock) -> Deadlines:
+    """Return until when a round may publish: what is not accepted by then is left. Settling has as long again."""
+    until_ms = clock.monotonic_ms() + _ROUND_MS
+    return Deadlines(until_ms, until_ms + _ROUND_MS)
 
 
 class _Way:

@@ -23,8 +23,8 @@ from dynamodb_outbox.core.record.parked import in_key_order
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.place import place_of, written_in
 from dynamodb_outbox.errors import TableUnavailable
+from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import ParkedReport, Treated
-from dynamodb_outbox.relay.margins import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,9 +41,6 @@ __all__ = ["Keys", "Redriving", "Sending", "missing_of", "windows"]
 
 _WINDOW = 500
 """Records that are read, and put in order, at once."""
-_ROUND = 100
-_ROUND_MS = 60_000
-"""The time for one round of publishing: what is not accepted by then is left. Settling has as long again."""
 _LOOKS = 3
 """How often it is looked whether more of a parked key was parked meanwhile."""
 
@@ -164,7 +161,7 @@ class Redriving:
                 waiting.extendleft(reversed(self._round(taken)))
 
     def _taken(self, waiting: deque[Held]) -> list[Held]:
-        return [waiting.popleft() for _ in range(min(_ROUND, len(waiting)))]
+        return [waiting.popleft() for _ in range(min(ROUND, len(waiting)))]
 
     def _is_kept(self, one: Held) -> bool:
         """Whether a record is not to be sent; then it is noted why."""
@@ -190,10 +187,10 @@ class Redriving:
 
     def _round(self, records: list[Held]) -> list[Held]:
         """Publish up to 100 records; return those that were not tried."""
-        sending, now_ms = self._sending, self._sending.clock.monotonic_ms()
+        sending = self._sending
         sending.passed.marked = self._keys.marked(one.record.key for one in records)
         images = sending.states.images(records)
-        published = sending.publishing.publish(images, Deadlines(now_ms + _ROUND_MS, now_ms + 2 * _ROUND_MS))
+        published = sending.publishing.publish(images, deadlines_of_round(sending.clock))
         self._notes.stopped = published.stop
         again = [one for number, one in enumerate(records) if number in published.untried]
         accepted = [number for number in range(len(records)) if self._became(number, records[number], published)]

@@ -17,7 +17,7 @@ from dynamodb_outbox.adapters.pending_index import DynamoPendingIndex
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import duration, flag
+from dynamodb_outbox.arguments import duration, flag, refusal
 from dynamodb_outbox.core.record.leases import can_lease
 from dynamodb_outbox.core.record.pending import shards_of
 from dynamodb_outbox.core.sweeping.ages import NO_LAG
@@ -32,7 +32,6 @@ from dynamodb_outbox.relay.margins import Margins, remaining_ms
 from dynamodb_outbox.relay.setup import (
     TABLE_CALLS,
     layout_of,
-    refusal,
     routes_of,
     settings_of,
     source_of,

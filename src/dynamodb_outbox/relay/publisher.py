@@ -20,7 +20,7 @@ from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
-from dynamodb_outbox.arguments import text, whole
+from dynamodb_outbox.arguments import refusal, text, whole
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.health import NOTHING
@@ -35,7 +35,6 @@ from dynamodb_outbox.relay.misfits import judged
 from dynamodb_outbox.relay.setup import (
     TABLE_CALLS,
     layout_of,
-    refusal,
     routes_of,
     settings_of,
     source_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import shown, text, whole
+from dynamodb_outbox.arguments import refusal, shown, text, whole
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.relay.commands import Settings
@@ -18,12 +18,11 @@ from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
-    from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.core.relay.commands import OnPoison
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Routes, Sink
 
-__all__ = ["TABLE_CALLS", "layout_of", "refusal", "routes_of", "settings_of", "source_of", "table_of"]
+__all__ = ["TABLE_CALLS", "layout_of", "routes_of", "settings_of", "source_of", "table_of"]
 
 TABLE_CALLS = 2
 """Calls to the table at the same time."""
@@ -31,11 +30,6 @@ TABLE_CALLS = 2
 _MOST_IN_FLIGHT = 1000  # each is a thread
 _MOST_A_SECOND = 1_000_000
 _MOST_FAILURES = 1_000_000
-
-
-def refusal(who: str, what: str) -> Refusal:
-    """Return what makes the error about an argument."""
-    return lambda reason: ConfigurationError(f"{who}: {what} {reason}")
 
 
 def layout_of(who: str, layout: object) -> Layout:

@@ -16,8 +16,10 @@ from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoRegio
 
 from dynamodb_outbox._version import __version__
 from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.core.error_codes import NO_TABLE
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.sdk.errors import said
 
 __all__ = ["OwnClient", "TableClient", "table_config"]
 
@@ -97,6 +99,11 @@ class TableClient(OwnClient):
         super().__init__("dynamodb", config, given)
         if given is not None:
             _refuse_resource_client(given)
+
+    def why(self, error: Exception, table: str) -> str:
+        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
+        what = said(error)
+        return f"{what} (table {table!r}; {self.place})" if what.code == NO_TABLE else str(what)
 
 
 def _user_agent() -> str:

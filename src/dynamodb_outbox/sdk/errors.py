@@ -28,11 +28,15 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from dynamodb_outbox.core import error_codes
+from dynamodb_outbox.errors import ConfigurationError
 
-__all__ = ["NEVER_SENT", "TRANSPORT", "Said", "is_lost", "is_refused", "may_pass", "said"]
+__all__ = ["FAILS", "NEVER_SENT", "TRANSPORT", "Said", "is_lost", "is_refused", "may_pass", "said"]
 
 TRANSPORT = (BotoCoreError, ClientError, ResponseParserError)
 """All that a call of a client raises. The three have no other root in common than Exception."""
+
+FAILS = (*TRANSPORT, ConfigurationError)
+"""What a call by a client of `sdk.clients` raises: it is made at its first use, and may find that it cannot be."""
 
 NEVER_SENT = (
     CredentialRetrievalError,

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import shown, text
+from dynamodb_outbox.arguments import refusal, shown, text
 from dynamodb_outbox.core.codec.envelope import cloudevent, raw, source_fault
 from dynamodb_outbox.core.codec.size import text_bytes
 from dynamodb_outbox.core.codec.strict import JsonFault, examine, is_json
@@ -46,7 +46,7 @@ from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.content import Refused, published_text
 from dynamodb_outbox.sinks.failures import Codes, classify
-from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config, refusal
+from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config
 from dynamodb_outbox.sinks.presence import not_told, verified
 
 if TYPE_CHECKING:

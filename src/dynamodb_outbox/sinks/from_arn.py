@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import shown, text
+from dynamodb_outbox.arguments import refusal, shown, text
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.eventbridge import EventBridge
-from dynamodb_outbox.sinks.options import refusal
 from dynamodb_outbox.sinks.sns import Sns
 from dynamodb_outbox.sinks.sqs import Sqs, queue_arn
 

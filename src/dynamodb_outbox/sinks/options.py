@@ -20,18 +20,11 @@ from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynamodb_outbox.core.codec.envelope import Envelope
 
-__all__ = ["envelope_of", "function_of", "limits_of", "own_config", "refusal"]
+__all__ = ["envelope_of", "function_of", "limits_of", "own_config"]
 
 _LONGEST_CONNECT_S = 1.0
-
-
-def refusal(sink: str, argument: str) -> Callable[[str], ConfigurationError]:
-    """Return what makes the error about an argument from a reason, for `arguments`."""
-    return lambda reason: ConfigurationError(f"{sink}: {argument} {reason}")
 
 
 def envelope_of(sink: str, envelope: str | Envelope) -> Envelope:

@@ -15,7 +15,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.arguments import flag, shown, text
+from dynamodb_outbox.arguments import flag, refusal, shown, text
 from dynamodb_outbox.core.limits import SNS, TOPIC_NAME_LENGTH, SinkLimits
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, Outcome, Prepared, RequestFailed, Verified
 from dynamodb_outbox.errors import ConfigurationError
@@ -24,7 +24,7 @@ from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.failures import Codes, classify
 from dynamodb_outbox.sinks.messages import MessageForm, numbered, outcome
-from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config, refusal
+from dynamodb_outbox.sinks.options import envelope_of, function_of, limits_of, own_config
 from dynamodb_outbox.sinks.presence import verified
 
 if TYPE_CHECKING:

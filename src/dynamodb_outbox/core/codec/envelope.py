@@ -36,6 +36,7 @@ __all__ = [
     "Envelope",
     "attribute_fault",
     "cloudevent",
+    "moment_of",
     "parse_rfc3339",
     "raw",
     "rfc3339",
@@ -127,6 +128,14 @@ def rfc3339(time: datetime) -> str:
             raise InvalidEvent("time", "has no time zone; use datetime.now(timezone.utc).")
         time = time.astimezone(timezone.utc)
     return time.isoformat()[:-6] + "Z"
+
+
+def moment_of(value: object) -> datetime | None:
+    """Return what is RFC 3339 text as an aware datetime in UTC, None for anything else."""
+    try:
+        return parse_rfc3339(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def parse_rfc3339(text: str) -> datetime:

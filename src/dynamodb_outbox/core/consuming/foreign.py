@@ -17,7 +17,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.core.codec.envelope import parse_rfc3339
+from dynamodb_outbox.core.codec.envelope import moment_of
 from dynamodb_outbox.core.codec.payload import rewrite_json
 from dynamodb_outbox.errors import ConfigurationError, InvalidMessage
 from dynamodb_outbox.event import Event
@@ -69,7 +69,7 @@ class ForeignEvents:
         for name, value in found.items():
             if not value:
                 raise InvalidMessage(where, f"it has no {name} by the rule of ForeignEvents: {self._rule(name)}.")
-        time = _time(message.get("time")) if bridged else None
+        time = moment_of(message.get("time")) if bridged else None
         if (time := time or arrived) is None:
             raise InvalidMessage(where, "nothing says when it happened or arrived.")
         payload = rewrite_json(message["detail"] if bridged and "detail" in message else message)
@@ -109,10 +109,3 @@ def _text(value: Any) -> str:
         nested = any(isinstance(each, list) for each in value)
         return "" if nested else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return ""
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        return parse_rfc3339(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

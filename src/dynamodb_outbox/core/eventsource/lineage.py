@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 __all__ = ["LATE_PARENT_MS", "LateParents", "Latest", "StartingPosition", "childless", "from_latest", "readable"]
 
@@ -53,15 +53,29 @@ def from_latest(parents: Mapping[str, str | None]) -> Latest:
     return Latest(frozenset(ended), frozenset(parents) - ended)
 
 
-def readable(parents: Mapping[str, str | None], finished: Collection[str], reading: Collection[str] = ()) -> list[str]:
+def readable(
+    parents: Mapping[str, str | None],
+    finished: Collection[str],
+    reading: Collection[str] = (),
+    trimmed: Mapping[str, str | None] | None = None,
+) -> list[str]:
     """Return the shards to read now, in the order given.
 
     `parents` names each listed shard's parent (None for none); `finished` are the shards read to their end, `reading`
-    those that somebody is at work on, or that are waited for. A parent that is no longer listed was trimmed: it holds
-    nothing back, unless its last records were read before and are not done.
+    those that somebody is at work on, or that are waited for; `trimmed` are shards that are no longer listed, with
+    their parents, as far as they are known. A parent that is no longer listed holds nothing back, unless its last
+    records were read before and are not done, or those of a shard before it.
     """
     holding = (frozenset(parents) | frozenset(reading)) - frozenset(finished)
-    return [shard for shard, parent in parents.items() if shard not in finished and parent not in holding]
+    before = {**(trimmed or {}), **parents}
+    return [shard for shard in parents if shard not in finished and holding.isdisjoint(_ancestors(shard, before))]
+
+
+def _ancestors(shard: str, parents: Mapping[str, str | None]) -> Iterator[str]:
+    parent = parents.get(shard)
+    while parent is not None:
+        yield parent
+        parent = parents.get(parent)
 
 
 class LateParents:

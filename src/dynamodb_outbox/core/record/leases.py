@@ -44,7 +44,7 @@ class Lease:
 
 def can_lease(layout: Layout) -> bool:
     """Whether the records' table has a place for leases: key attributes that are text."""
-    return set(layout.keys.types.values()) == {"S"}
+    return layout.keys.are_text
 
 
 def read(table: str, shard: str, layout: Layout) -> dict[str, Any]:

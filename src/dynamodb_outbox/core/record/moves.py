@@ -54,6 +54,7 @@ __all__ = [
     "Parking",
     "Settled",
     "discard",
+    "is_parked_by",
     "keep_s",
     "out_of_index",
     "park",
@@ -190,6 +191,13 @@ def park(table: str, image: WireItem, layout: Layout, parking: Parking) -> dict[
         "ExpressionAttributeNames": names | {"#pk": layout.pk, "#state": state.attribute},
         "ExpressionAttributeValues": values | {":was": native(state.value)},
     }
+
+
+def is_parked_by(found: WireItem, layout: Layout, parking: Parking) -> bool:
+    """Whether an item has the very marks of this parking: an attempt before, whose answer was lost, has written it."""
+    events = schema.value(found, layout, mark_name(found, PARKED_EVENTS)).get("NS")
+    same_events = (None if events is None else frozenset(events)) == parking.positions
+    return same_events and schema.renamed(_why(found, parking), layout).items() <= found.items()
 
 
 def stands_alone(item: WireItem, layout: Layout) -> bool:

@@ -54,7 +54,7 @@ class Released(NamedTuple):
 
 def can_park_keys(layout: Layout) -> bool:
     """Whether the records' table has a place for markers: key attributes that are text."""
-    return set(layout.keys.types.values()) == {"S"}
+    return layout.keys.are_text
 
 
 def mark(table: str, key: str, layout: Layout, parking: Parking) -> dict[str, Any]:

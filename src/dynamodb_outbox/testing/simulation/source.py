@@ -172,7 +172,7 @@ class Source:
             if shard not in self.kept.finished and shard not in run.readers:
                 self.kept.finished.add(shard)
                 self._ledger.note(Gap(self._kernel.now_ms, self.destination, shard, self.kept.positions.get(shard)))
-        for shard in readable(listed, self.kept.finished, run.readers):
+        for shard in readable(listed, self.kept.finished, run.readers, self._stream.gone):
             if shard not in run.readers:
                 checkpoint, tried = self.kept.positions.get(shard), self.kept.tried.get(shard, ())
                 machine = self._machine(self._config, checkpoint=checkpoint, tried=tried)

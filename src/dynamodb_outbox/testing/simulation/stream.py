@@ -152,8 +152,8 @@ class Stream:
         self, kernel: Kernel, ledger: Ledger, chance: Chance, settings: StreamSettings, *, arn: str = STREAM_ARN
     ) -> None:
         self.arn = arn
-        self.gone: list[str] = []
-        """Shards that were closed and trimmed, to the last of their records."""
+        self.gone: dict[str, str | None] = {}
+        """Shards that were closed and trimmed, to the last of their records, each with its parent."""
         self._region = arn.split(":")[3]
         self._kernel = kernel
         self._ledger = ledger
@@ -286,7 +286,7 @@ class Stream:
                 shard.trimmed += gone
             if not shard.records and shard.closed_ms is not None and shard.closed_ms < before_ms:
                 del self._shards[shard.name]
-                self.gone.append(shard.name)
+                self.gone[shard.name] = shard.parent
 
     # --- inside ---
 
