@@ -115,7 +115,8 @@ def _is_redriven(of: History, destination: str, one: Born) -> bool:
     place = of.places.get(one.record)
     if not of.terms.redriven or place is None or (destination, place) not in of.given_up:
         return False
-    return place not in of.trimmed and one.record not in of.operated and of.operated_in.keys().isdisjoint(of.ended)
+    is_the_operators = one.record in of.operated or one.record in of.parked_records
+    return place not in of.trimmed and not is_the_operators and of.operated_in.keys().isdisjoint(of.ended)
 
 
 def _is_passed(of: History, destination: str, place: tuple[str, str]) -> bool:
