@@ -115,6 +115,18 @@ def test_all_is_asked_back_on_a_terminal(
     assert ran(capsys, *command, "--yes") == (0, "1 record discarded\n", "")
 
 
+def test_events_that_were_not_refused_are_discarded_by_name(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else their record is left, and the exit status says that something was."""
+    with shop.outbox.transaction() as tx:
+        bad, _ = (tx.emit("order.placed", {"n": n}, key="A") for n in range(2))
+    shop.sweeper(Bus(lambda event: CONTENT if event.id == bad.id else None)).sweep()
+    command = ("discard", "--id", bad.id, "--reason", "test data")
+    status, out, _ = ran(capsys, *command)
+    assert (status, out.splitlines()[-1]) == (1, "1 record left")
+    assert "1 event of it was not refused" in out
+    assert ran(capsys, *command, "--others") == (0, "1 record discarded\n", "")
+
+
 def test_what_became_of_records_is_told_in_words(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,15 @@ def test_nothing_more_is_sent_when_no_destination_takes_anything() -> None:
     assert (report.stopped, report.count("left")) == ("the bus is gone", 150)
 
 
+def test_a_stop_among_parked_keys_stops_the_others_of_the_round_too() -> None:
+    """They would go in a request of their own, and are told as left for the same reason."""
+    answers = [Published(frozenset(), stop="the bus is gone"), Published(frozenset({0}))]
+    report, bus = redriven(records("A", "B"), lambda _: answers.pop(0), Marks("A"))
+    assert bus.rounds == [["000"]]
+    assert [(one.became, one.why) for one in report.records] == [("left", "the bus is gone")] * 2
+    assert report.stopped == "the bus is gone"
+
+
 def test_a_refusal_holds_a_parked_key_alone() -> None:
     """Of others what follows goes on in the next rounds; the parked key is not let go."""
     made = records(*["A", "B"] * 110)

@@ -158,10 +158,11 @@ class Redriving:
             if dry_run:
                 for one in taken:
                     self._note(one, "published")
-            marked = set() if dry_run else self._keys.marked(one.record.key for one in taken)
+                continue
+            marked = self._keys.marked(one.record.key for one in taken)
             for are_marked in (True, False):
                 part = [one for one in taken if (one.record.key in marked) is are_marked]
-                if part and not dry_run:
+                if part := [one for one in part if not self._is_kept(one)]:  # the first part may have stopped it
                     waiting.extendleft(reversed(self._round(part, marked)))
 
     def _taken(self, waiting: deque[Held]) -> list[Held]:

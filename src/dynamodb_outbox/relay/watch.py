@@ -1,4 +1,9 @@
-"""What an observer is told of an invocation that neither the machine nor the log knows: requests, and ages."""
+"""Looking on: what an observer is told of an invocation that neither the machine nor the log knows.
+
+Requests are noted by the threads that made them, each in one step, and put together when nothing is under way any more.
+A relay has one `Onlooker` for all its invocations, which come one after the other; nothing is noted where nobody looks
+on.
+"""
 
 from __future__ import annotations
 
