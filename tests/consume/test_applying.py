@@ -150,6 +150,23 @@ def test_an_async_function_that_raises_sends_its_message_back() -> None:
     assert len(taker.lambda_handler(delivered(order(1), order(2)))["batchItemFailures"]) == 2
 
 
+def test_an_async_function_that_is_cancelled_fails_alone() -> None:
+    """A CancelledError is no Exception; the events behind it are applied all the same."""
+    taker = Remembering()
+    applied = []
+
+    @taker.consumer
+    async def wait(event: Event) -> None:
+        if event.id == order(1).id:
+            other = asyncio.ensure_future(asyncio.sleep(3600))
+            other.cancel()
+            await other
+        applied.append(event.id)
+
+    answer = taker.lambda_handler(delivered(order(1), order(2)))
+    assert (len(answer["batchItemFailures"]), applied) == (1, [order(2).id])
+
+
 def test_an_interruption_leaves_nothing_of_an_async_function_running() -> None:
     """What waits is cancelled, and has the time to clean up."""
     taker = Remembering()

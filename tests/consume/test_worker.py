@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -231,6 +232,24 @@ def test_a_queue_that_refuses_ends_the_work_after_draining(stop: StopFlag) -> No
     with pytest.raises(QueueRefused):
         QueueWorker(queue, taker().lambda_handler, stop).run()
     assert queue.deleted == names(message(1))
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()])
+def test_a_handler_that_raises_no_exception_is_told_and_its_message_comes_again(
+    stop: StopFlag, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    """It ends neither the worker nor the work on other messages, and not in silence."""
+    queue = FakeQueue(stop, [message(1)], [message(2)])
+    handler = taker().lambda_handler
+
+    def ends(event: Any, context: Any) -> Any:
+        if names(message(1)) == names(event["Records"][0]):
+            raise error
+        return handler(event, context)
+
+    QueueWorker(queue, ends, stop).run()
+    assert queue.deleted == names(message(2))
+    assert "the handler raised: 1 message will come again" in caplog.text
 
 
 def test_what_cannot_be_deleted_or_begun_is_a_warning(stop: StopFlag, caplog: pytest.LogCaptureFixture) -> None:

@@ -153,7 +153,7 @@ class QueueWorker:
         """Return the messages of a unit that are done."""
         try:
             answer = self.handler({"Records": unit}, None)
-        except Exception:  # noqa: BLE001 - the user's own: whatever it raises, nothing of this unit is done
+        except BaseException:  # noqa: BLE001 - the user's own, in a thread of ours: also SystemExit ends nothing but this
             _log.exception("the handler raised: %s will come again", counted(len(unit), "message"))
             return []
         reported = reported_failures(answer, {record["messageId"] for record in unit})
