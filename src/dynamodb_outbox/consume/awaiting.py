@@ -29,7 +29,8 @@ class EventLoops(threading.local):
     def run(self, coroutine: Coroutine[Any, Any, object]) -> object:
         """Run a coroutine to its end and return what it returned; an interruption leaves nothing of it running.
 
-        Raises what the coroutine raises, RuntimeError for a CancelledError; ConfigurationError in a thread whose own loop is running.
+        Raises what the coroutine raises, RuntimeError for a CancelledError; ConfigurationError in a thread whose own
+        loop is running.
         """
         if _is_running():
             coroutine.close()
