@@ -19,14 +19,17 @@ from dynamodb_outbox.core.commit.fingerprint import guard_hash
 from dynamodb_outbox.core.commit.handmade import checked_events
 from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, record_puts
 from dynamodb_outbox.core.commit.targets import Tables
+from dynamodb_outbox.core.commit.tracing import traced
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
 from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
 from dynamodb_outbox.core.record.guards import guard_content, newer_version
 from dynamodb_outbox.core.record.place import guard_keys, guard_partition
 from dynamodb_outbox.errors import ConfigurationError, InvalidAction, LimitExceeded, NoGuard
+from dynamodb_outbox.event import NO_ATTRIBUTES
 from dynamodb_outbox.keys import Keys, table_name
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.tracing import follower_of
 from dynamodb_outbox.transaction import Setting, Transaction
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.ports import Clock, Entropy
+    from dynamodb_outbox.ports import Clock, Entropy, Tracing
 
 __all__ = ["Outbox", "Transaction"]
 
@@ -68,6 +71,8 @@ class Outbox:
     compression      "gzip" or "zstd" (an extra): what records store is compressed where that makes them smaller. The
                      relay publishes plain text; limits of events count it uncompressed. Relays need the same extra
     commit_within    how long one commit() goes on over conflicts, throttling and lost answers
+    tracing          follows commits, and gives the events that have no `traceparent` that of their commit
+                     (`ports.Tracing`), as `otel.OpenTelemetry` does
     clock, entropy   time and randomness; the operating system's unless given
 
     Raises ConfigurationError for arguments that cannot work. Warns with ClientRetriesWarning of a client whose own
@@ -87,6 +92,7 @@ class Outbox:
         claim_check: ClaimCheck | None = None,
         compression: Literal["gzip", "zstd"] | None = None,
         commit_within: timedelta = timedelta(seconds=20),
+        tracing: Tracing | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -105,6 +111,7 @@ class Outbox:
             entropy=_able(SystemEntropy() if entropy is None else entropy, "entropy", _ENTROPY),
             payloads=_claim_check(claim_check, max_event_bytes),
             compression=encoding,
+            follower=follower_of(tracing, _refusal("tracing")),
         )
 
     @property
@@ -117,9 +124,9 @@ class Outbox:
 
         With an `idempotency_key` the transaction is a command: it commits once for this key and source, for as long as
         the layout's `guard_for`, and a repetition gets the first receipt (`replayed`). A repetition with other content
-        raises IdempotencyMismatch. Content is what the actions and events say, less the versions of `if_version`; when
-        it holds values made anew on each run, such as an id, a date, or a number read from the item, pass a
-        `fingerprint`: text that is equal for equal commands.
+        raises IdempotencyMismatch. Content is what the actions and events say, less the versions of `if_version` and
+        the trace that events belong to; when it holds values made anew on each run, such as an id, a date, or a number
+        read from the item, pass a `fingerprint`: text that is equal for equal commands.
 
         Raises InvalidAction for a key or a fingerprint that is empty or no text, or a fingerprint without a key;
         ConfigurationError for a key where the partition keys of the records' table are no text.
@@ -175,7 +182,8 @@ class Outbox:
         if style not in ("client", "resource"):
             raise ConfigurationError(f"Outbox.records: style is {shown(style)}; 'client' or 'resource' is needed.")
         setting = self._setting
-        checked = checked_events(events, setting.layout)
+        trace = NO_ATTRIBUTES if setting.follower is None else setting.follower.context()
+        checked = [traced(event, trace) for event in checked_events(events, setting.layout)]
         now_ms = setting.clock.now_ms()
         tx, *ids = (setting.new_id(now_ms) for _ in range(ids_needed(checked)))
         place = setting.place

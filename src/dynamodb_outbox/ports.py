@@ -54,7 +54,9 @@ __all__ = [
     "Results",
     "Routes",
     "Sink",
+    "Span",
     "Store",
+    "Tracing",
     "lacks",
 ]
 
@@ -119,6 +121,45 @@ class Observer(Protocol[F_contra]):
 
     def observe(self, fact: F_contra) -> None:
         """Take note of something that has happened; what it raises is logged, and changes nothing."""
+        ...
+
+
+class Span(Protocol):
+    """Something under way that is followed. It is begun and ended by one thread."""
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """The trace context of what comes from it: `traceparent`, and `tracestate` where there is one."""
+        ...
+
+    def end(self, outcome: str, error: BaseException | None) -> None:
+        """Take note of the end: of what it came to, or of the error that ended it, with an outcome that is empty.
+
+        Of a commit: "committed", or "replayed" for a command that had been committed before. Of an event in a consumer:
+        "applied", "duplicate", "skipped" or "rejected".
+        """
+        ...
+
+
+class Tracing(Protocol):
+    """Follows events from their commit to their consumers; it may be called from several threads at once.
+
+    What it raises is logged, and changes nothing. Publishing is followed by a sink around a sink.
+    """
+
+    def context(self) -> Mapping[str, str]:
+        """Return the trace context of who is calling, empty where there is none."""
+        ...
+
+    def committing(self, table: str, events: Sequence[Event]) -> Span:
+        """Follow a commit of events, one at least, whose records go to `table`.
+
+        Its context becomes that of the events, other than those that have one.
+        """
+        ...
+
+    def processing(self, consumer: str, event: Event, origin: str) -> Span:
+        """Follow the application of an event; `origin` is the ARN of its queue, topic or stream, empty where unsaid."""
         ...
 
 

@@ -31,8 +31,10 @@ from dynamodb_outbox.core.commit.machine import CommitMachine, State
 from dynamodb_outbox.core.commit.plan import Draft, Place, ids_needed
 from dynamodb_outbox.core.commit.steady import SteadyTime
 from dynamodb_outbox.core.commit.targets import target_of
+from dynamodb_outbox.core.commit.tracing import traced
 from dynamodb_outbox.core.commit.updates import Path, changes_of, update_of
 from dynamodb_outbox.errors import InvalidAction, NestedTransaction, NotCommitted, TransactionClosed
+from dynamodb_outbox.event import NO_ATTRIBUTES
 from dynamodb_outbox.ids import ENTROPY_BYTES, uuid7
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Entropy, PayloadStore, Store
+    from dynamodb_outbox.tracing import Follower
 
 __all__ = ["Setting", "Transaction"]
 
@@ -80,6 +83,7 @@ class Setting:
     entropy: Entropy
     payloads: PayloadStore | None = None
     compression: Encoding | None = None
+    follower: Follower | None = None
 
     @property
     def layout(self) -> Layout:
@@ -145,6 +149,8 @@ class Transaction:
         self._setting = setting
         self._draft = Draft(guard)
         self._plan: CommitPlan | None = None
+        self._trace: Mapping[str, str] = NO_ATTRIBUTES
+        """The trace context of the plan's events."""
         self._machine: CommitMachine | None = None
         self._steady: SteadyTime | None = None
         self._receipt: Receipt | None = None
@@ -284,8 +290,9 @@ class Transaction:
         a `sequence` (`core.commit.numbering`); a `subject` of your own must then name that item.
 
         Returns the event; its `key` is None unless given, and its `sequence` None, because they are settled at the
-        commit: emit may come before the put. Raises InvalidEvent, InvalidValue with the path in `data`,
-        TransactionClosed. The commit raises AmbiguousKey, MissingKey and EventTooLarge.
+        commit: emit may come before the put. So is its trace context, with Outbox(tracing=...). Raises InvalidEvent,
+        InvalidValue with the path in `data`, TransactionClosed. The commit raises AmbiguousKey, MissingKey and
+        EventTooLarge.
         """
         self._refuse_late("emit")
         event = self._setting.new_event(type, data, time, key=key, subject=subject, attributes=attributes)
@@ -303,7 +310,8 @@ class Transaction:
         sends.
         """
         self._refuse_ended("request")
-        plan = self._planned()
+        follower = self._setting.follower
+        plan = self._planned(NO_ATTRIBUTES if follower is None else follower.context())
         self._keep(plan)
         return copy.deepcopy(dict(plan.request))
 
@@ -321,7 +329,16 @@ class Transaction:
         again. Uploads are not counted in `commit_within`.
         """
         self._refuse_ended("commit")
-        plan = self._planned()
+        follower, events = self._setting.follower, self._draft.events
+        if follower is None or not events:
+            return self._committed(NO_ATTRIBUTES)
+        with follower.committing(self._setting.tables.records, [traced(each, self._trace) for each in events]) as work:
+            receipt = self._committed(work.context)
+            work.outcome = "replayed" if receipt.replayed else "committed"
+        return receipt
+
+    def _committed(self, trace: Mapping[str, str]) -> Receipt:
+        plan = self._planned(trace)
         self._keep(plan)
         setting = self._setting
         if self._machine is None or self._steady is None:
@@ -379,12 +396,15 @@ class Transaction:
         setting = self._setting
         return setting.clock.now_ms() if setting.layout.version_start == "clock" else setting.layout.version_start
 
-    def _planned(self) -> CommitPlan:
+    def _planned(self, trace: Mapping[str, str]) -> CommitPlan:
         if self._plan is None:
             setting = self._setting
             now_ms = setting.clock.now_ms()
             ids = [setting.new_id(now_ms) for _ in range(ids_needed(self._draft.events))]
-            self._plan = self._draft.plan(setting.place, at_ms=now_ms, ids=ids, max_event_bytes=setting.max_event_bytes)
+            self._plan = self._draft.plan(
+                setting.place, at_ms=now_ms, ids=ids, max_event_bytes=setting.max_event_bytes, trace=trace
+            )
+            self._trace = trace
         return self._plan
 
     def _keep(self, plan: CommitPlan) -> None:

@@ -27,6 +27,7 @@ from dynamodb_outbox.consume import Applied, Duplicate, Failed
 from dynamodb_outbox.consume.powertools import PowertoolsInbox
 from dynamodb_outbox.errors import ConfigurationError, PayloadUnavailable, RetryLater, Skip, UnhandledEvent
 from dynamodb_outbox.event import DataRef
+from spans_kept import Kept, attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,13 @@ def test_an_effect_is_had_once_whatever_is_delivered(office: Office) -> None:
     assert [type(fact) for fact in office.noted.facts] == [Applied, Duplicate, Applied, Duplicate]
     assert office.inbox("another").apply(order(1))
     assert len(office.notes()) == 3
+
+
+def test_effects_are_followed(office: Office) -> None:
+    """A span for each message, and a copy is marked."""
+    kept = Kept()
+    office.inbox(tracing=kept.tracing).lambda_handler(WAYS["Kinesis"].of(order(1), order(1)), Context(10_000))
+    assert [attributes(span)["dynamodb_outbox.outcome"] for span in kept.spans("process")] == ["applied", "duplicate"]
 
 
 def test_notes_are_kept_for_30_days_without_what_was_returned(office: Office) -> None:

@@ -33,6 +33,7 @@ from dynamodb_outbox.errors import (
     Skip,
 )
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.tracing import follower_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.core.consuming.sources import Delivery, Source
     from dynamodb_outbox.event import Event
-    from dynamodb_outbox.ports import Observer, PayloadStore, Sink
+    from dynamodb_outbox.ports import Observer, PayloadStore, Sink, Tracing
 
 __all__ = ["Consumer"]
 
@@ -63,6 +64,7 @@ class Consumer(ABC):
         claim_check: ClaimCheck | None,
         observer: Observer[Fact] | None,
         rejected: Sink | None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._refusal = partial(refusal, type(self).__name__)
         self._name = _consumer_name(consumer, self._refusal("consumer"))
@@ -73,6 +75,7 @@ class Consumer(ABC):
         )
         self._payloads: PayloadStore | None = _one_of(claim_check, ClaimCheck, self._refusal("claim_check"))
         self._observer: Observer[Fact] | None = arguments.observer(observer, self._refusal("observer"))
+        self._follower = follower_of(tracing, self._refusal("tracing"))
         if rejected is not None:
             checked_sink(rejected)
         self._rejected = rejected
@@ -129,26 +132,36 @@ class Consumer(ABC):
         event = None
         try:
             for event in self._reader.events(delivery, source):
-                self._settle(event)
+                self._follow(event, delivery.origin)
         except Exception as error:  # noqa: BLE001 - the function's own errors: any class, and none may fail the others
             self._tell(delivery, error, traces)
             self._observe(Failed(delivery.where, error, event))
             return error
         return None
 
-    def _settle(self, event: Event) -> None:
-        """Apply an event, or see to it that it is done in another way."""
+    def _follow(self, event: Event, origin: str) -> None:
+        """Have an event settled, and followed where somebody does."""
+        if self._follower is None:
+            self._settle(event)
+            return
+        with self._follower.processing(self._name, event, origin) as work:
+            work.outcome = self._settle(event)
+
+    def _settle(self, event: Event) -> str:
+        """Apply an event, or see to it that it is done in another way; return what came of it (`ports.Span.end`)."""
         try:
-            self.apply(event)
+            return "applied" if self.apply(event) else "duplicate"
         except Skip as skip:
             _log.info("%s: event %s is skipped: %s", self._name, event.id, skip)
             self._observe(Skipped(event, skip.reason))
+            return "skipped"
         except Reject as reject:
             if self._rejected is None:
                 raise
             publish_rejected(self._rejected, event, self._name, reject.reason)
             _log.error("%s: event %s was rejected, and is in %s: %s", self._name, event.id, self._rejected.name, reject)
             self._observe(Rejected(event, reject.reason))
+            return "rejected"
 
     def _tell(self, delivery: Delivery, error: Exception, traces: set[str]) -> None:
         """Log why a message goes back: a traceback once, though each message that met it is named."""

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.keys import Keys
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Clock, Entropy, Observer, Positions, Sink
+    from dynamodb_outbox.ports import Clock, Entropy, Observer, Positions, Sink, Tracing
 
 __all__ = ["Inbox"]
 
@@ -92,6 +92,8 @@ class Inbox(Consumer):
     order       "late": the observer is told of each event with a `sequence` that is applied after a later one of its
                 subject (`Late`). "gaps": of numbers that are missing, too (`Gap`); for writers with
                 Layout(dense_versions=True). It costs a write for each such event, and needs an observer
+    tracing     follows each event that the handler is given, and the commits of events that functions emit
+                (`ports.Tracing`), as `otel.OpenTelemetry` does
     clock, entropy   time and randomness; the operating system's unless given
 
     Effects that do not go through the transaction given to the function are outside this promise.
@@ -117,6 +119,7 @@ class Inbox(Consumer):
         rejected: Sink | None = None,
         observer: Observer[Fact] | None = None,
         order: Literal["late", "gaps"] | None = None,
+        tracing: Tracing | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -128,6 +131,7 @@ class Inbox(Consumer):
             claim_check=claim_check,
             observer=observer,
             rejected=rejected,
+            tracing=tracing,
         )
         self._clock = SystemClock() if clock is None else clock
         self._entropy = SystemEntropy() if entropy is None else entropy
@@ -138,6 +142,7 @@ class Inbox(Consumer):
             outbox_table=outbox_table,
             tables=tables,
             client=client,
+            tracing=tracing,
             clock=self._clock,
             entropy=self._entropy,
         )

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.consuming.foreign import ForeignEvents
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.layout import Layout
-    from dynamodb_outbox.ports import Observer, Sink
+    from dynamodb_outbox.ports import Observer, Sink, Tracing
 
 __all__ = ["PowertoolsInbox"]
 
@@ -59,7 +59,7 @@ class PowertoolsInbox(Consumer):
     store       a persistence layer of Powertools that nobody else uses, such as DynamoDBPersistenceLayer(table)
     consumer    the consumer's name, part of every note: a new name does everything anew
     remember    how long an event is remembered: queue, dead-letter queue and replay together
-    claim_check, records, foreign, rejected, observer   as those of Inbox
+    claim_check, records, foreign, rejected, observer, tracing   as those of Inbox
 
     A copy that comes while another one is being worked on goes back to its source, as by RetryLater.
     Raises ConfigurationError for arguments that cannot work.
@@ -76,6 +76,7 @@ class PowertoolsInbox(Consumer):
         foreign: ForeignEvents | None = None,
         rejected: Sink | None = None,
         observer: Observer[Fact] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         super().__init__(
             consumer,
@@ -85,6 +86,7 @@ class PowertoolsInbox(Consumer):
             claim_check=claim_check,
             observer=observer,
             rejected=rejected,
+            tracing=tracing,
         )
         if not isinstance(store, BasePersistenceLayer):
             raise self._refusal("store")(f"is {shown(store)}; a persistence layer of Powertools is needed.")

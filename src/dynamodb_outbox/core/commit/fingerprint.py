@@ -1,9 +1,9 @@
 """Hashes that tell commands apart: the fingerprint, the guard's key, the token of a guarded transaction.
 
 The fingerprint of a command is what it does: its actions with their conditions, and type, data, key, subject and
-attributes of its events. Ids and times that are made anew on each run are left out, and so are the versions of
-`if_version=`, since a repetition may have read the item again: it has the fingerprint of the first run. A caller whose
-own items hold such values gives a fingerprint of its own.
+attributes of its events. Ids and times that are made anew on each run are left out, and so are the trace that a run
+belongs to, and the versions of `if_version=`, since a repetition may have read the item again: it has the fingerprint
+of the first run. A caller whose own items hold such values gives a fingerprint of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.commit.tracing import TRACE_ATTRIBUTES
 from dynamodb_outbox.core.limits import TOKEN_LENGTH
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def fingerprint_of(actions: Sequence[Action], events: Sequence[Event]) -> str:
     """Return the fingerprint of a command whose events have their keys."""
     content = {
         "actions": [[each.kind, each.body if each.content is None else each.content] for each in actions],
-        "events": [[e.type, e.payload, e.key, e.subject, dict(e.attributes)] for e in events],
+        "events": [[e.type, e.payload, e.key, e.subject, _lasting(e.attributes)] for e in events],
     }
     return _sha256(_canonical(content))
 
@@ -46,6 +47,10 @@ def guard_hash(source: str, idempotency_key: str) -> str:
 def token_of(guard: str, items: Sequence[Mapping[str, Any]]) -> str:
     """Return the ClientRequestToken of a guarded transaction: one request, one token."""
     return _sha256(f"{guard}\0{_canonical(items)}")[:TOKEN_LENGTH]
+
+
+def _lasting(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in attributes.items() if name not in TRACE_ATTRIBUTES}
 
 
 def _canonical(content: object) -> str:

@@ -21,12 +21,14 @@ from dynamodb_outbox.core.commit.events import gather, settled
 from dynamodb_outbox.core.commit.fingerprint import custom_fingerprint, fingerprint_of, token_of
 from dynamodb_outbox.core.commit.receipt import Receipt
 from dynamodb_outbox.core.commit.targets import own_target
+from dynamodb_outbox.core.commit.tracing import traced
 from dynamodb_outbox.core.limits import TRANSACTION_ACTIONS, TRANSACTION_BYTES
 from dynamodb_outbox.core.record.encode import Origin, encode_record
 from dynamodb_outbox.core.record.guards import encode_guard
 from dynamodb_outbox.core.record.place import guard_keys
 from dynamodb_outbox.core.record.states import WAYS
 from dynamodb_outbox.errors import DuplicateAction, EmptyTransaction, ItemTooLarge, TransactionTooLarge
+from dynamodb_outbox.event import NO_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,8 +133,18 @@ class Draft:
         self._touched[action.target.place] = action.target.label
         self.actions.append(action)
 
-    def plan(self, place: Place, *, at_ms: int, ids: Sequence[str], max_event_bytes: int) -> CommitPlan:
+    def plan(
+        self,
+        place: Place,
+        *,
+        at_ms: int,
+        ids: Sequence[str],
+        max_event_bytes: int,
+        trace: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> CommitPlan:
         """Return the plan, for a first send at `at_ms`; `ids` are unused UUIDs, as many as `ids_needed` says.
+
+        `trace` is the trace context of the events that have none.
 
         Raises EmptyTransaction, AmbiguousKey, MissingKey, EventTooLarge, ItemTooLarge, TransactionTooLarge,
         InvalidEvent for a partition written that cannot be a key, InvalidAction for a version without an event under
@@ -140,7 +152,7 @@ class Draft:
         """
         if not self.actions and not self.events and (self.guard is None or not self.guard.alone):
             raise EmptyTransaction
-        events = settled(self.events, self.actions, place.tables)
+        events = settled([traced(event, trace) for event in self.events], self.actions, place.tables)
         versions = {a.target.place: a.version for a in self.actions if a.version is not None}
         receipt = Receipt(tuple(event.id for event in events), versions)
         origin = Origin(ids[0], at_ms, place.region)

@@ -1,0 +1,20 @@
+"""OpenTelemetry (extra `[otel]`): spans of commits, publish requests and consumers, linked by the events' contexts.
+
+    tracing = OpenTelemetry()
+    outbox = Outbox("shop", source="shop.orders", tracing=tracing)
+    relay = Relay(tracing.sink(EventBridge("orders")))
+    inbox = Inbox("billing", consumer="invoices", tracing=tracing)
+
+Nothing else of the library imports this, or OpenTelemetry. docs/tracing.md says what the spans are.
+"""
+
+from __future__ import annotations
+
+try:
+    import opentelemetry.trace as _installed  # noqa: F401 -- whether it is there
+except ImportError as error:
+    raise ImportError("dynamodb_outbox.otel needs the extra: pip install 'dynamodb-outbox[otel]'.") from error
+
+from dynamodb_outbox.otel.tracing import OpenTelemetry
+
+__all__ = ["OpenTelemetry"]
