@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from bare import run_bare
+
 from dynamodb_outbox import Outbox
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.local.deployed import event_source
+from dynamodb_outbox.local.environment import function_environment
 from dynamodb_outbox.local.provision import create_bus, create_queue, route
 from dynamodb_outbox.local.stack import deploy
 from dynamodb_outbox.process.journal import Journal
@@ -25,13 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
-
     from conftest import Account
     from dynamodb_outbox.local.source import EventSource
 
-WITHIN_S = 20
+WITHIN_S = 60
 ARGUMENTS = ["--table", "shop", "--sink", "bus:orders", "--notify", "ops@example.com", "--archive-days", "1"]
+
+
+BARE = """
+import importlib, json
+module, _, name = sys.argv[1].rpartition(".")
+loaded = importlib.import_module(module)
+assert "outbox.zip" in loaded.__file__, loaded.__file__
+print(json.dumps(getattr(loaded, name)(json.loads(sys.argv[2]), None)))
+"""
 
 
 def made(tmp_path: Path, capsys: pytest.CaptureFixture[str], *further: str) -> tuple[dict[str, Any], bytes]:
@@ -189,6 +200,7 @@ def test_what_is_given_up_is_in_the_bucket_of_the_deployment(
     assert '"order.placed"' in document["payload"]
 
 
+@pytest.mark.usefixtures("uncovered")
 def test_the_program_deploys_and_relays_until_it_is_stopped(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,3 +226,23 @@ def test_the_program_deploys_and_relays_until_it_is_stopped(
                 running.terminate()
         assert running.returncode == 0
     assert sorted(shop.arrived()) == [("1", "order.placed"), ("2", "order.placed")]
+
+
+@pytest.mark.usefixtures("uncovered")
+def test_the_package_relays_with_boto3_alone(
+    engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Lambda has it: the standard library, boto3 with what it needs, the package, and the variables deployed."""
+    shop = deployed(engine, tmp_path, capsys)
+    shop.open_bus()
+    shop.place("1", "order.placed")
+    function = engine.client("lambda").get_function(FunctionName="shop-outbox-relay")["Configuration"]
+    stream = shop.source.stream
+    records = [record for shard in stream.shards() for record in stream.open(shard.shard_id).read().records]
+    printed = run_bare(
+        *(tmp_path, shop.package, BARE, function["Handler"], json.dumps({"Records": records})),
+        environment={**function["Environment"]["Variables"], **function_environment(engine.url, engine.account)},
+    )
+    assert json.loads(printed.splitlines()[-1]) == {"batchItemFailures": []}
+    assert shop.states() == ["published"]
+    assert shop.arrived() == [("1", "order.placed")]

@@ -11,7 +11,7 @@ This is the one place that knows what ministack (1.5) does otherwise with what `
 | a mapping's own loop loses what `ReportBatchItemFailures` reports, and neither splits nor gives up | it is deployed |
 |   | switched off; `local.mapping` does what it says |
 
-Roles are made and count for nothing: the engine asks no policy.
+Roles are made and count for nothing: the engine, as it is started here, asks no policy.
 """
 
 from __future__ import annotations
