@@ -17,13 +17,21 @@ from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.deployed import main
 from dynamodb_outbox.local.mapping import DeployedFunction, config_of, failure_bucket, patience_with
-from dynamodb_outbox.local.stack import StackFailed, adapted, deploy
+from dynamodb_outbox.local.provision import create_table
+from dynamodb_outbox.local.stack import StackFailed, TableThere, adapted, deploy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Account
 
+ANY_NAME = {  # which the engine chooses
+    "Type": "AWS::DynamoDB::Table",
+    "Properties": {
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+    },
+}
 OURS = cloudformation(Deployment(table="shop", sink="bus:orders", notify="ops@example.com", new_bus=True))
 
 
@@ -167,6 +175,17 @@ def test_a_stack_that_cannot_be_made_says_why(engine: Account) -> None:
         deploy(engine.client, bad, b"", name="bad")
     assert failed.value.status.startswith("ROLLBACK")
     assert any(reason.startswith("Board: DashboardBody") for reason in failed.value.reasons)
+
+
+def test_a_table_that_is_there_is_not_replaced(engine: Account) -> None:
+    """The engine would do that, without a word; nothing is made then."""
+    create_table(engine.client("dynamodb"), "shop")
+    engine.client("dynamodb").put_item(TableName="shop", Item={"pk": {"S": "1"}, "sk": {"S": "1"}})
+    with pytest.raises(TableThere, match="table shop is there already"):
+        deploy(engine.client, OURS, b"", name="shop")
+    assert engine.client("dynamodb").scan(TableName="shop")["Count"] == 1
+    assert engine.client("s3").list_buckets()["Buckets"] == []
+    deploy(engine.client, {"Resources": {"Other": ANY_NAME}}, b"", name="other")
 
 
 def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ This is the one place that knows what ministack (1.5) does otherwise with what `
 | an alarm on an expression of several metrics is refused | left out, and what names it: the dashboard |
 | TTL, point-in-time recovery and reserved concurrency are skipped | set by API |
 | the metrics of a mapping (`MetricsConfig`) are skipped | nothing: no API of the engine has them |
+| a table of a name that is taken is replaced by an empty one | refused before anything is made |
 | a mapping's own loop loses what `ReportBatchItemFailures` reports, and neither splits nor gives up | it is deployed |
 |   | switched off; `local.mapping` does what it says |
 
@@ -29,8 +30,9 @@ from dynamodb_outbox.errors import OutboxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Adapted", "StackFailed", "adapted", "deploy", "physical_ids"]
+__all__ = ["Adapted", "StackFailed", "TableThere", "adapted", "deploy", "physical_ids"]
 
+_TABLE = "AWS::DynamoDB::Table"
 _MAPPING = "AWS::Lambda::EventSourceMapping"
 _ARCHIVE = "AWS::Events::Archive"
 _SOURCE_OF = "SourceOf"  # with an archive's id: the output that tells the ARN of its bus
@@ -46,6 +48,17 @@ class StackFailed(OutboxError):
         self.status = status
         self.reasons = reasons
         super().__init__(f"stack {name}: {'; '.join((status, *reasons))}")
+
+
+class TableThere(OutboxError):
+    """A table of the name `table`, which the template makes, is on the engine already; nothing was made."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"table {table} is there already, and the engine would replace it by an empty one: delete it, take another "
+            "engine, or deploy a template for a table that is there (--existing-table)"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +103,10 @@ def deploy(
     """Deploy a template of `outbox infra cloudformation`, with `package` as the functions' code.
 
     `client` returns the engine's boto3 client of a service, `parameters` are the template's beside CodeBucket and
-    CodeKey. Returns the ids of the resources that were left out. Raises StackFailed, and what boto3 raises.
+    CodeKey. Returns the ids of the resources that were left out. Raises TableThere, StackFailed, and what boto3 raises.
     """
     fitting = adapted(template)
+    _refuse_to_replace(client("dynamodb"), fitting.template["Resources"])
     given = {**_stored(client, package), **(parameters or {})}
     stacks = client("cloudformation")
     stacks.create_stack(
@@ -110,6 +124,18 @@ def deploy(
             RetentionDays=archive["RetentionDays"],
         )
     return fitting.left_out
+
+
+def _refuse_to_replace(tables: Any, resources: Mapping[str, Any]) -> None:
+    for id_ in _of_type(resources, _TABLE):
+        name = resources[id_]["Properties"].get("TableName")
+        if name is None:
+            continue
+        try:
+            tables.describe_table(TableName=name)
+        except tables.exceptions.ResourceNotFoundException:
+            continue
+        raise TableThere(name)
 
 
 def _stored(client: Callable[[str], Any], package: bytes) -> dict[str, str]:
