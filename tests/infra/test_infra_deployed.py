@@ -20,7 +20,7 @@ from dynamodb_outbox import Outbox
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.local.deployed import event_source
 from dynamodb_outbox.local.environment import function_environment
-from dynamodb_outbox.local.provision import create_bus, create_queue, route
+from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
 from dynamodb_outbox.local.stack import deploy
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.process.stop import StopFlag
@@ -168,8 +168,11 @@ def test_orders_reach_the_queue_by_what_was_deployed(
 def test_what_the_stream_missed_is_published_by_the_deployed_sweeper(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its schedule is the engine's to keep; here it is invoked. The relay has not run."""
-    shop = deployed(engine, tmp_path, capsys, "--env", "OUTBOX_MIN_AGE=0")
+    """Its schedule is the engine's to keep; here it is invoked, before the relay. On a table that was there before."""
+    stream = create_table(engine.client("dynamodb"), "shop")
+    template, package = made(tmp_path, capsys, "--existing-table", "--env", "OUTBOX_MIN_AGE=0")
+    deploy(engine.client, template, package, name="shop", parameters={"StreamArn": str(stream)})
+    shop = Shop(engine, package, (), tmp_path / "relay.json")
     shop.open_bus()
     shop.place("1", "order.placed")
     report = shop.invoke("shop-outbox-sweeper")
@@ -178,6 +181,9 @@ def test_what_the_stream_missed_is_published_by_the_deployed_sweeper(
     assert shop.states() == ["published"]
     (rule,) = engine.client("events").list_rules()["Rules"]
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
+    shop.place("2", "order.placed")
+    shop.relay("published", "published")
+    assert ("2", "order.placed") in shop.arrived()
 
 
 def test_what_is_given_up_is_in_the_bucket_of_the_deployment(
