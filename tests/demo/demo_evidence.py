@@ -8,9 +8,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
+from dynamodb_outbox.local.demo.evidence import Evidence, HopEvidence, LaneEvidence
 from dynamodb_outbox.local.demo.names import (
     FLAGGED,
+    INVOICED,
     PAID,
     PLACED,
     customer_key,
@@ -37,6 +38,11 @@ class Made:
     consumer: list[Row] = field(default_factory=list)
     kills: list[Row] = field(default_factory=list)
     verdicts: list[Row] = field(default_factory=list)
+    invoices: list[Row] = field(default_factory=list)
+    """What the second hop's bus accepted."""
+    entered: list[Row] = field(default_factory=list)
+    """What was delivered to the second consumer."""
+    ledger: list[Row] = field(default_factory=list)
 
     def evidence(self, **lanes: LaneEvidence) -> Evidence:
         """Return the evidence; the other lanes did the same as the outbox unless they are given."""
@@ -50,6 +56,7 @@ class Made:
             tuple(self.consumer),
             tuple(self.kills),
             tuple(self.verdicts),
+            HopEvidence(tuple(self.invoices), (), tuple(self.entered), tuple(self.ledger)),
             {"seconds": 1.5},
         )
 
@@ -63,10 +70,18 @@ class Made:
 
     def publish(self, event_id: str, name: str, at_ms: int, **data: Any) -> None:
         """Let the bus accept an event once more, and deliver it."""
-        detail = json.dumps({"specversion": "1.0", "id": event_id, "data": {"name": name, **data}})
-        self.acceptances.append({"n": len(self.acceptances) + 1, "at_ms": at_ms, "detail": detail})
-        body = json.dumps({"detail-type": "x", "detail": json.loads(detail)})
-        self.deliveries.append({"messageId": str(len(self.deliveries)), "body": body, "received_ms": at_ms})
+        _publish(self.acceptances, self.deliveries, event_id, name, at_ms=at_ms, **data)
+
+    def publish_invoice(self, event_id: str, name: str, at_ms: int) -> None:
+        """Let the second hop's bus accept an event once more, and deliver it."""
+        _publish(self.invoices, self.entered, event_id, name, at_ms=at_ms)
+
+
+def _publish(accepted: list[Row], delivered: list[Row], event_id: str, name: str, *, at_ms: int, **data: Any) -> None:
+    detail = json.dumps({"specversion": "1.0", "id": event_id, "data": {"name": name, **data}})
+    accepted.append({"n": len(accepted) + 1, "at_ms": at_ms, "detail": detail})
+    body = json.dumps({"detail-type": "x", "detail": json.loads(detail)})
+    delivered.append({"messageId": str(len(delivered)), "body": body, "received_ms": at_ms})
 
 
 def perfect(schedule: Schedule) -> Made:
@@ -93,7 +108,11 @@ def perfect(schedule: Schedule) -> Made:
             names = [event_name(request, kind) for kind in types]
             balances[order.customer] += _commit(made, order, row, names=names, n=commits[order.customer])
     made.items += [{"pk": customer_key(one), "sk": "META", "version": n} for one, n in commits.items()]
-    made.consumer += [{"pk": customer_key(one), "sk": "BALANCE", "cents": cents} for one, cents in balances.items()]
+    for one, cents in balances.items():
+        key = customer_key(one)
+        made.consumer.append({"pk": key, "sk": "INVOICE#1", "cents": cents - 100})
+        made.consumer.append({"pk": key, "sk": "INVOICE#2", "cents": 100})
+        made.ledger.append({"pk": key, "sk": "BALANCE", "cents": cents})
     for held in range(1_001, 1_001 + len(schedule.hit_by("relay-killed"))):
         made.faults.append({"kind": "held", "what": {"request": held}})
         made.kills.append({"at_ms": held, "pid": held, "request": held})
@@ -116,6 +135,19 @@ def _commit(made: Made, order: Order, row: Row, *, names: list[str], n: int) -> 
     for event in events:
         data: Any = event["data"]
         made.publish(str(event["id"]), data["name"], at_ms + 10 + order.number, n=n)
-        effect = {"pk": row["pk"], "sk": f"EFFECT#{uuid.uuid4()}", "event": event["id"], "cents": order.cents}
-        made.consumer.append(effect)
+        _apply(made, row["pk"], str(event["id"]), data["name"], cents=order.cents, at_ms=at_ms + 20)
     return order.cents * len(events)
+
+
+def _apply(made: Made, key: str, event_id: str, name: str, *, cents: int, at_ms: int) -> None:
+    """Apply an event, emit the one that follows from it, and publish, deliver and enter that."""
+    n = 1 + sum(item["pk"] == key and "history" in item for item in made.consumer)
+    own, own_id = event_name(name, INVOICED), f"id-of-{name}"
+    effect: Row = {"pk": key, "sk": f"EFFECT#{uuid.uuid4()}", "event": event_id, "cents": cents}
+    record: Row = {"pk": key, "sk": f"OUTBOX#{own_id}", "at": at_ms, "state": "published"}
+    made.consumer += [
+        {**effect, "history": [{"name": own, "n": n}]},
+        {**record, "payload": json.dumps({"name": own})},
+    ]
+    made.publish_invoice(own_id, own, at_ms)
+    made.ledger.append({**effect, "event": own_id})

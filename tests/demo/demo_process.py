@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dynamodb_outbox
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HERE = Path(__file__).parent
+SOURCE = Path(dynamodb_outbox.__file__).parent.parent
 _WITHIN_S = 90.0
 
 WITH_HANG_UP = (
@@ -33,7 +36,7 @@ def outbox(
     """Run the command with `scratch` as the directory for temporary files; it is gone afterwards."""
     process = subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(HERE)},
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(map(str, (HERE, SOURCE)))},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,7 +6,7 @@ import copy
 import json
 
 import pytest
-from demo_evidence import Made, perfect
+from demo_evidence import Made, Row, perfect
 
 from dynamodb_outbox.local.demo.account import account_of
 from dynamodb_outbox.local.demo.evidence import LaneEvidence, acceptance, event_id
@@ -190,7 +190,7 @@ def test_a_repetition_is_not_out_of_order(made: Made) -> None:
 def test_an_effect_applied_twice_is_noticed(made: Made) -> None:
     """P5: two effect rows name the same event; the balance shows it as well, unless it was booked twice too."""
     effect = next(item for item in made.consumer if "event" in item)
-    made.consumer.append({**effect, "sk": "EFFECT#again", "cents": 0})
+    made.consumer.append({**effect, "sk": "EFFECT#again", "cents": 0, "history": []})
     assert broken(made) == {"P5": [f"effects_applied_twice: 1 ({effect['event']})"]}
 
 
@@ -209,9 +209,11 @@ def test_an_acceptance_that_was_never_delivered_is_noticed(made: Made) -> None:
 
 def test_a_balance_that_is_not_the_sum_is_noticed(made: Made) -> None:
     """P5: half of an effect was applied."""
-    balance = next(item for item in made.consumer if item["sk"] == "BALANCE")
-    balance["cents"] += 1
-    assert broken(made) == {"P5": [f"wrong_balances: 1 ({balance['pk']})"]}
+    invoice = next(item for item in made.consumer if item["sk"].startswith("INVOICE#"))
+    invoice["cents"] += 1
+    assert broken(made) == {"P5": [f"wrong_balances: 1 ({invoice['pk']})"]}
+    made.consumer += [{"pk": invoice["pk"], "sk": "BALANCE", "cents": -1}]
+    assert broken(made) == {}
 
 
 def test_duplicates_are_counted_and_harmless(made: Made) -> None:
@@ -291,6 +293,93 @@ def test_percentiles_are_values_that_occurred() -> None:
     values = list(range(1, 101))
     assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7], 0.99)) == (50, 99, 7)
     assert percentile([], 0.5) is None
+
+
+# --- the second hop ---------------------------------------------------------------------------------------------------
+
+
+def own_event(made: Made, place: int = 0) -> tuple[Row, str, str]:
+    """Return an effect of the consumer, and the name and the id of the event that it was committed with."""
+    effect = [item for item in made.consumer if "history" in item][place]
+    name = effect["history"][0]["name"]
+    record = next(item for item in made.consumer if "payload" in item and name in item["payload"])
+    return effect, name, record["sk"].removeprefix("OUTBOX#")
+
+
+def test_the_figures_of_a_perfect_second_hop(made: Made) -> None:
+    """Each event of an order is followed by one of an invoice."""
+    report = report_of(made.evidence())
+    figures = report.figures["invoices"]
+    events = report.figures["published"]
+    assert (figures["events"], figures["published"], figures["deliveries"]) == (events, events, events)
+    assert set(figures.values()) == {events, 0}
+    assert list(figures.values()).count(events) == 3
+    assert f"(0 of {2 * events} deliveries were duplicates)" in str(report.promises[4])
+
+
+def test_an_event_in_turn_that_nobody_published_is_lost(made: Made) -> None:
+    """P2: whether its record waits, is parked, or is gone."""
+    _, name, event_id = own_event(made)
+    for accepted in (made.invoices, made.entered):
+        accepted[:] = [row for row in accepted if name not in str(row)]
+    assert broken(made) == {"P2": [f"invoices_lost: 1 ({name})"]}
+    record = next(item for item in made.consumer if item["sk"] == f"OUTBOX#{event_id}")
+    record["state"] = "parked"
+    assert broken(made) == {"P2": [f"invoices_lost: 1 ({name})", f"invoices_parked_wrongly: 1 ({name})"]}
+    record["state"] = "pending"
+    assert broken(made) == {"P2": [f"invoices_lost: 1 ({name})", "pending: 1"]}
+
+
+def test_an_event_in_turn_of_no_effect_is_a_phantom(made: Made) -> None:
+    """P1: its bus accepted what no row lists. A consumer that lists nothing at all is not asked."""
+    made.publish_invoice("id-x", "F9/order.placed/invoice.changed", 2_000_000)
+    made.ledger.append({"pk": "CUSTOMER#1", "sk": "EFFECT#x", "event": "id-x", "cents": 0})
+    assert broken(made) == {"P1": ["invoices_phantom: 1 (F9/order.placed/invoice.changed)"]}
+    made.consumer[:] = [{name: value for name, value in item.items() if name != "history"} for item in made.consumer]
+    assert broken(made) == {}
+
+
+def test_events_in_turn_have_an_order_and_an_id(made: Made) -> None:
+    """P3 and P4: of the customer's commits in the consumer's table, by their numbers there."""
+    effect, name, _ = own_event(made)
+    later = next(
+        item["history"][0]["name"]
+        for item in made.consumer
+        if item["pk"] == effect["pk"] and item.get("history", [{"n": 0}])[0]["n"] == 2
+    )
+    first, second = (
+        next(place for place, row in enumerate(made.invoices) if f'"{one}"' in row["detail"]) for one in (name, later)
+    )
+    made.invoices[first], made.invoices[second] = made.invoices[second], made.invoices[first]
+    assert broken(made) == {"P4": [f"invoices_out_of_order_keys: 1 ({effect['pk']})"]}
+    made.invoices[first], made.invoices[second] = made.invoices[second], made.invoices[first]
+    made.publish_invoice("another", name, 2_000_000)
+    made.ledger.append({"pk": "CUSTOMER#1", "sk": "EFFECT#x", "event": "another", "cents": 0})
+    assert broken(made) == {"P3": [f"invoices_renamed: 1 ({name})"]}
+
+
+def test_what_the_ledger_has_twice_or_not_at_all_is_noticed(made: Made) -> None:
+    """P5 of the second hop, as of the first."""
+    entry = next(item for item in made.ledger if "event" in item)
+    made.ledger.append({**entry, "sk": "EFFECT#again", "cents": 0})
+    assert broken(made) == {"P5": [f"invoices_effects_applied_twice: 1 ({entry['event']})"]}
+    made.ledger.pop()
+    event, entry["event"] = entry["event"], "nothing"
+    assert broken(made) == {"P5": [f"invoices_effects_missing: 1 ({event})"]}
+    entry["event"] = event
+    balance = next(item for item in made.ledger if item["sk"] == "BALANCE")
+    balance["cents"] += 1
+    assert broken(made) == {"P5": [f"invoices_wrong_balances: 1 ({balance['pk']})"]}
+    balance["cents"] -= 1
+    lost = made.entered.pop()
+    assert broken(made) == {"P5": [f"invoices_undelivered: 1 ({event_id(lost)})"]}
+
+
+def test_an_effect_that_told_twice_was_committed_twice(made: Made) -> None:
+    """P6: the same event in turn is listed twice."""
+    effect, name, _ = own_event(made)
+    effect["history"] *= 2
+    assert broken(made) == {"P6": [f"invoices_committed_twice: 1 ({name})"]}
 
 
 def test_dual_writes_are_judged_by_their_own_evidence(made: Made) -> None:

@@ -51,6 +51,10 @@ def test_a_demo_under_all_faults_keeps_its_promises_and_can_be_recounted(scratch
     assert (figures["orders"], figures["seed"], figures["parked"]) == (40, 2, 1)
     assert figures["committed"] + figures["rejected"] == 40
     assert figures["rejected"] >= 1
+    second = figures["invoices"]
+    assert [second[name] for name in (*ZERO, "parked")] == [0] * (len(ZERO) + 1)
+    assert second["events"] == second["published"] == figures["published"]
+    assert second["deliveries"] == second["published"] + second["duplicates_delivered"]
     assert figures["relay_kills"] == 3
     for name in ("partial_failures", "bus_rejections", "duplicates_delivered", "lost_answers", "published"):
         assert figures[name] > 0, name

@@ -31,7 +31,9 @@ def test_a_dump_has_the_documented_files(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.iterdir()}
     lane = {"acceptances.jsonl", "faults.jsonl", "orders.json"}
     run = {"schedule.json", "deliveries.jsonl", "kills.jsonl", "verdicts.jsonl", "consumer.json", "run.json"}
-    assert names == lane | run | {"write_then_publish", "publish_then_write"}
+    assert names == lane | run | {"write_then_publish", "publish_then_write", "invoices"}
+    second = {path.name for path in (tmp_path / "invoices").iterdir()}
+    assert second == {"acceptances.jsonl", "faults.jsonl", "deliveries.jsonl", "ledger.json"}
     assert {path.name for path in (tmp_path / "publish_then_write").iterdir()} == lane
 
 

@@ -13,11 +13,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.local.demo import FunctionUnusable, run
+from dynamodb_outbox.local.demo.evidence import changes, stored
 from dynamodb_outbox.local.demo.functions import check_again, check_functions
-from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, bus_of, table_of
+from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, INVOICED, LAYOUT, LEDGER_TABLE, bus_of, table_of
 from dynamodb_outbox.local.demo.outbox_lane import OutboxWriter
 from dynamodb_outbox.local.demo.schedule import Order, plan
-from dynamodb_outbox.local.demo.settings import CONSUMER, RELAY, Settings
+from dynamodb_outbox.local.demo.settings import CONSUMER, LEDGER, RELAY, Settings
 from dynamodb_outbox.local.demo.tables import count_pending, scan
 from dynamodb_outbox.local.demo.world import DemoFailed, World
 from dynamodb_outbox.local.engine import Engine
@@ -39,6 +40,7 @@ def environment(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ORDERS_BUS", bus_of("outbox"))
     monkeypatch.setenv("BILLING_TABLE", CONSUMER_TABLE)
+    monkeypatch.setenv("LEDGER_TABLE", LEDGER_TABLE)
 
 
 def load(handler: str) -> Any:
@@ -57,7 +59,7 @@ def message(event_id: str, kind: str, cents: int) -> dict[str, str]:
         "time": "2026-01-02T03:04:05.000000Z",
         "partitionkey": "CUSTOMER#7",
         "datacontenttype": "application/json",
-        "data": {"customer": 7, "cents": cents},
+        "data": {"customer": 7, "cents": cents, "order_id": "1", "name": f"F1/{kind}", "n": 1},
     }
     body = {"id": "x", "source": "shop.orders", "detail-type": kind, "detail": event}
     return {"messageId": event_id, "body": json.dumps(body), "eventSource": "aws:sqs"}
@@ -65,14 +67,31 @@ def message(event_id: str, kind: str, cents: int) -> dict[str, str]:
 
 @pytest.mark.usefixtures("environment")
 def test_the_consumer_books_each_event_once(engine: Account) -> None:
-    """A batch that comes twice leaves one effect an event, and the balance is the sum of the effects."""
+    """A batch that comes twice leaves one effect an event; the invoice is the sum, and each has told of it, in turn."""
     client = engine.client("dynamodb")
-    create_table(client, CONSUMER_TABLE, view_type=None)
+    create_table(client, CONSUMER_TABLE, layout=LAYOUT)
     handler = load(CONSUMER)
     batch = {"Records": [message("a", "order.placed", 500), message("b", "order.paid", -200)]}
     for _ in range(2):
         assert handler(batch, None) == {"batchItemFailures": []}
     items = scan(client, CONSUMER_TABLE)
+    assert sorted(item["event"] for item in items if "event" in item) == ["a", "b"]
+    assert [item["cents"] for item in items if item["sk"] == "INVOICE#1"] == [300]
+    listed = ["F1/order.placed/invoice.changed", "F1/order.paid/invoice.changed"]
+    assert [change.name for change in changes(items)] == listed
+    assert sorted(str(one.name) for one in stored(items)) == sorted(listed)
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_ledger_enters_each_change_of_an_invoice_once(engine: Account) -> None:
+    """It takes nothing else."""
+    client = engine.client("dynamodb")
+    create_table(client, LEDGER_TABLE, view_type=None)
+    handler = load(LEDGER)
+    batch = {"Records": [message("a", INVOICED, 500), message("b", INVOICED, -200), message("c", "order.paid", 1)]}
+    for _ in range(2):
+        assert handler(batch, None) == {"batchItemFailures": [{"itemIdentifier": "c"}]}
+    items = scan(client, LEDGER_TABLE)
     assert sorted(item["event"] for item in items if "event" in item) == ["a", "b"]
     assert [item["cents"] for item in items if item["sk"] == "BALANCE"] == [300]
 

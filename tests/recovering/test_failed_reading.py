@@ -59,6 +59,7 @@ def numbers(fetched: Fetched) -> list[int]:
         ([page(3, 6)], [3, 6], None),
         ([TRIMMED, page(5, 6, 7)], [5, 6], "trimmed"),
         ([TRIMMED, page(8, 9)], [], "trimmed"),
+        ([TRIMMED, *[page()] * 101], [], "trimmed"),
         ([page(3, 7)], [3], "its last record is not there"),
         ([page(3, 4, following=None)], [3, 4], "the shard ends before"),
         ([(refusal("ResourceNotFoundException"),)], [], "trimmed"),

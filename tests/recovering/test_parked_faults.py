@@ -136,10 +136,25 @@ def test_all_events_of_a_record_are_published_and_found_by_their_ids(shop: Shop)
     assert (shown, [event.data for event in data]) == (record, [{"n": 0}, {"n": 1}, {"n": 2}])
     bus = Bus(lambda event: CONTENT if event.id == bad else None)
     assert became(parked_of(shop).redrive(bus, ids=[bad])) == [(record.id, "refused")]
-    assert bus.payloads() == [{"n": 0}]
+    assert bus.payloads() == [{"n": 0}, {"n": 2}]
     bus.script = lambda _: None
     parked_of(shop).redrive(bus, ids=[bad])
-    assert bus.payloads() == [{"n": 0}, {"n": 0}, {"n": 1}, {"n": 2}]
+    assert bus.payloads() == [{"n": 0}, {"n": 2}, {"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_a_record_with_events_that_were_not_refused_is_not_discarded_by_the_way(shop: Shop) -> None:
+    """Who parked it may have died before they were sent: they are published first, or discarded by name."""
+    with shop.outbox.transaction() as tx:
+        bad, good = (tx.emit("order.placed", {"n": n}, key="A") for n in range(2))
+    shop.sweeper(Bus(lambda event: CONTENT if event.id == bad.id else None)).sweep()
+    parked = parked_of(shop)
+    for dry_run in (True, False):
+        report = parked.discard("test data", all=True, dry_run=dry_run)
+        assert [(one.became, one.why.partition(" of it")[0]) for one in report.records] == [("left", "1 event")]
+        assert not report.is_complete
+    assert [one.unrefused for one in parked.list()] == [1]
+    assert [became for _, became in became(parked.discard("test data", ids=[good.id], others=True))] == ["discarded"]
+    assert parked.list() == ()
 
 
 def test_one_that_was_overtaken_says_so(shop: Shop) -> None:

@@ -97,7 +97,7 @@ def redriven(made: list[Held], script: Any, marks: Marks | None = None, **choice
     states = ParkedStates(cast("Any", None), cast("Any", None))
     bus, reading = Bus(script), cast("Reading", Table(made))
     passed = PassedKeys(states, cast("Any", marks or Marks()))
-    sending = Sending(cast("Any", bus), states, passed, "eu-west-1", SteadyClock())
+    sending = Sending(cast("Any", bus), cast("Any", bus), states, passed, "eu-west-1", SteadyClock())
     keys = Keys(cast("Any", marks or Marks()), reading)
     return Redriving(Choice(**choice), reading, keys, sending).run(dry_run=False), bus
 
@@ -159,7 +159,9 @@ def test_a_refusal_holds_a_parked_key_alone() -> None:
     marks = Marks("A")
     states = ParkedStates(cast("Any", None), cast("Any", Store()))
     bus, reading = Bus(refuse), cast("Reading", Table(made))
-    sending = Sending(cast("Any", bus), states, PassedKeys(states, cast("Any", marks)), None, SteadyClock())
+    sending = Sending(
+        cast("Any", bus), cast("Any", bus), states, PassedKeys(states, cast("Any", marks)), None, SteadyClock()
+    )
     report = Redriving(Choice(), reading, Keys(cast("Any", marks), reading), sending).run(dry_run=False)
     later = [(one.record.key, one.became) for one in report.records[100:]]
     assert later == [*[("A", "left")] * 10, *[("B", "refused")], *[("B", "published")] * 109]

@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 def test_the_example_finds_both_bugs_and_then_none(capsys: pytest.CaptureFixture[str]) -> None:
     """The relay of the document: what each step finds is what the document says, and the last one is right."""
     names: dict[str, Any] = {}
-    first, second, last, parking = BLOCKS
+    first, second, last, parking, consuming = BLOCKS
     said = re.findall(r"```text\n(\w+): ", DOCUMENT)
     found = []
     for block in (first, second):
@@ -39,6 +39,7 @@ def test_the_example_finds_both_bugs_and_then_none(capsys: pytest.CaptureFixture
     exec(parking, names)  # noqa: S102
     assert not names["report"].failures
     assert any(how == "parked" for _, how in names["report"].recoveries)
+    exec(consuming, names)  # noqa: S102
 
 
 def _without_figures(text: str) -> set[str]:

@@ -400,7 +400,7 @@ def test_a_report_counts_in_good_english() -> None:
     assert str(report).startswith("1 run, 1 event committed (median 1 a run), 1 acceptance, 1 fault, 0 failures")
 
 
-@pytest.mark.parametrize("command", [["--seeds", "2"], ["--seeds", "2", "--first", "7"]])
+@pytest.mark.parametrize("command", [["--seeds", "2"], ["--seeds", "2", "--first", "7", "--sweeper", "--operator"]])
 def test_the_command(command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`python -m` runs this library's relay and prints the report; its status says whether all is well."""
     monkeypatch.setattr(sys, "argv", ["simulation", *command])

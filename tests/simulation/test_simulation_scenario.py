@@ -13,6 +13,7 @@ from dynamodb_outbox.testing.simulation.scenario import KINDS, Scenario, Setting
 from dynamodb_outbox.testing.simulation.writers import Write
 
 SOME = [generate(seed) for seed in range(300)]
+SWEPT = [generate(seed, sweeper=True) for seed in range(300)]
 WITH_TWO = [generate(seed, destinations=2) for seed in range(100)]
 
 
@@ -31,16 +32,31 @@ def test_scenarios_are_large_enough_to_be_bad_days() -> None:
 
 def test_every_kind_of_fault_and_every_setting_comes_up() -> None:
     """Nothing that a scenario can have is left out by chance, in 300 of them."""
-    kinds = Counter(fault.kind for one in SOME for fault in one.faults)
+    kinds = Counter(fault.kind for one in SWEPT for fault in one.faults)
     assert kinds.keys() == USUAL
     assert min(kinds.values()) >= 10
     for name in Settings.__dataclass_fields__.keys() - {"on_poison"}:  # which is asked for: simulate(settings=...)
-        values = {getattr(one.settings, name) for one in [*SOME, *WITH_TWO]}
+        values = {getattr(one.settings, name) for one in [*SWEPT, *WITH_TWO]}
         assert len(values) > 1, name
     writes = [write for one in SOME for write in one.writes]
     assert any(len(set(write.keys)) > 1 for write in writes)
     assert any(write.poison for write in writes)
     assert {write.kind for write in writes} == set(KINDS)
+
+
+def test_a_sweeper_comes_in_half_of_the_seeds_where_it_is_asked_for() -> None:
+    """All else is the same day: what others do, and what befalls them, is as without."""
+    swept = [one for one in SWEPT if one.settings.sweep_every_ms]
+    assert 120 < len(swept) < 180
+    assert [one for one in SWEPT if not one.settings.sweep_every_ms] == [
+        one for one, other in zip(SOME, SWEPT, strict=True) if not other.settings.sweep_every_ms
+    ]
+    for plain, one in zip(SOME, SWEPT, strict=True):
+        assert one.writes == plain.writes
+        assert [fault for fault in one.faults if fault in plain.faults] == list(plain.faults)
+    assert all(not one.settings.sweep_every_ms for one in SOME)
+    short = [one for one in swept if one.settings.retention_ms < 60_000]
+    assert 30 < len(short) < 75
 
 
 def test_faults_are_somewhere() -> None:

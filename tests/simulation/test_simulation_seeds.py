@@ -7,7 +7,17 @@ from statistics import median
 
 import pytest
 
-from dynamodb_outbox.testing.simulation import FAULTS, Scenario, check, generate, relay_handler, run, simulate
+from dynamodb_outbox.testing.simulation import (
+    FAULTS,
+    Scenario,
+    check,
+    consumer_handler,
+    generate,
+    relay_handler,
+    run,
+    simulate,
+    sweeper_handler,
+)
 from dynamodb_outbox.testing.simulation.facts import Accepted, Trimmed
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
 from dynamodb_outbox.testing.simulation.scenario import Settings
@@ -27,7 +37,14 @@ EXEMPT = {
 @pytest.mark.usefixtures("uncovered")
 def test_thousands_of_bad_days() -> None:
     """Nothing is violated, each day is a bad one, and every kind of fault struck often enough to mean something."""
-    report = simulate(relay_handler, seeds=range(SEEDS), processes=2)
+    report = simulate(
+        relay_handler,
+        sweeper=sweeper_handler,
+        operator=True,
+        consumer=consumer_handler,
+        seeds=range(SEEDS),
+        processes=2,
+    )
     report.check()
     assert report.runs == SEEDS
     assert median(report.events) >= 60
@@ -35,6 +52,8 @@ def test_thousands_of_bad_days() -> None:
     assert min(report.faults[kind] for kind in ("replicated", "ttl_delete")) >= OFTEN
     assert {kind for kind, how in report.recoveries if how == UNRECOVERED} == set()
     assert report.accepted > sum(report.events) * 0.9
+    for by in ("swept", "redriven"):
+        assert sum(times for (_, how), times in report.recoveries.items() if how == by) > 50
 
 
 @pytest.mark.usefixtures("uncovered")
@@ -49,7 +68,7 @@ def test_days_on_which_the_bus_vanishes_too() -> None:
 def test_days_on_which_keys_are_parked() -> None:
     """What follows a parked event in its key is parked, in whatever instance, and nothing is lost."""
     settings = {"ordering": "key", "on_poison": "park_key"}
-    simulate(relay_handler, seeds=range(SEEDS // 20), processes=2, settings=settings).check()
+    simulate(relay_handler, sweeper=sweeper_handler, seeds=range(SEEDS // 20), processes=2, settings=settings).check()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -6,6 +6,7 @@ import pytest
 from simulation_ledger import accepted, committed, good_run, invoked, record, written
 
 from dynamodb_outbox.testing.simulation import facts as all_facts
+from dynamodb_outbox.testing.simulation.consuming import facts as of_consumers
 from dynamodb_outbox.testing.simulation.facts import (
     Answered,
     Checkpointed,
@@ -101,8 +102,9 @@ def test_every_fact_has_words(fact: Fact, words: str) -> None:
 
 def test_no_fact_is_without_words() -> None:
     """A new kind of fact cannot be forgotten here."""
-    kinds = [one for one in vars(all_facts).values() if isinstance(one, type) and issubclass(one, Fact)]
-    assert set(kinds) - {Fact} == set(WORDS)
+    known = [*vars(all_facts).values(), *vars(of_consumers).values()]
+    kinds = [one for one in known if isinstance(one, type) and issubclass(one, Fact)]
+    assert set(kinds) - {Fact, of_consumers.Carrying} == set(WORDS)
 
 
 def test_requests_are_left_out_unless_marked() -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hand_written import made
 from wrong_answers import EventIdAsIdentifier
+from wrong_consumers import WRONG_CONSUMERS
 from wrong_relays import RIGHT, WRONG
+from wrong_sweepers import WRONG_SWEEPERS
 
 from dynamodb_outbox.adapters.dynamodb import DynamoStore
 from dynamodb_outbox.core.commit import machine
@@ -18,7 +20,15 @@ from dynamodb_outbox.core.relay.progress import Progress
 from dynamodb_outbox.core.relay.states import DONE, State
 from dynamodb_outbox.errors import ConditionFailed
 from dynamodb_outbox.outbox import Outbox
-from dynamodb_outbox.testing.simulation import INVARIANTS, SimulationFailed, relay_handler, run, simulate, source
+from dynamodb_outbox.testing.simulation import (
+    INVARIANTS,
+    SimulationFailed,
+    relay_handler,
+    run,
+    simulate,
+    source,
+    sweeper_handler,
+)
 from dynamodb_outbox.testing.simulation.faults import USUAL
 from dynamodb_outbox.transaction import Transaction
 
@@ -159,9 +169,27 @@ def test_a_damaged_part_around_the_relay_is_found(
     assert [failure.invariant for failure in report.failures] == [invariant]
 
 
+@pytest.mark.parametrize("damage", WRONG_SWEEPERS)
+def test_a_wrong_sweeper_is_found(
+    damage: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a relay that is right, within 500 seeds."""
+    damage(monkeypatch)
+    invariant = WRONG_SWEEPERS[damage]
+    report = simulate(
+        relay_handler,
+        sweeper=sweeper_handler,
+        seeds=ENOUGH,
+        without=INVARIANTS.keys() - {invariant},
+        shrink_runs=0,
+    )
+    assert [failure.invariant for failure in report.failures] == [invariant]
+
+
 def test_every_invariant_has_found_something() -> None:
     """None of them is there for show."""
-    found = {invariant for _, invariant in WRONG.values()} | set(PARTS.values())
+    wrong = (*WRONG.values(), *WRONG_CONSUMERS.values())
+    found = {invariant for _, invariant in wrong} | {*PARTS.values(), *WRONG_SWEEPERS.values()}
     assert found == INVARIANTS.keys()
 
 

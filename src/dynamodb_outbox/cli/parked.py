@@ -92,7 +92,13 @@ def _redrive(records: ParkedRecords, options: argparse.Namespace, environment: M
 def _discard(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, str]) -> int:
     _ask_back(records, options, "discarded")
     report = records.discard(
-        options.reason, ids=options.id, key=options.key, type=options.type, all=options.all, dry_run=options.dry_run
+        options.reason,
+        ids=options.id,
+        key=options.key,
+        type=options.type,
+        all=options.all,
+        others=options.others,
+        dry_run=options.dry_run,
     )
     return _reported(report, options)
 

@@ -39,6 +39,11 @@ def add_to(commands: Any) -> None:
     discard = _action(actions, "discard", "decide that parked events are never published; their records are kept")
     _add_choice(discard, everything="discard all that is parked")
     discard.add_argument("--reason", required=True, metavar="TEXT", help="why; it is kept in the record")
+    discard.add_argument(
+        "--others",
+        action="store_true",
+        help="also where a record has events that were not refused, nor perhaps published",
+    )
     for one in (redrive, discard):
         one.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
         one.add_argument("--yes", action="store_true", help="do not ask back where --all is given on a terminal")

@@ -116,6 +116,8 @@ class Fetching:
             if page.closed:
                 return Fetched(tuple(found), lost or "the shard ends before its last record")
             empty = 0 if page.records else empty + 1
+            if empty > _EMPTY_PAGES and lost is not None:  # nothing has been written since: it is not there any more
+                return Fetched(tuple(found), lost)
             if empty > _EMPTY_PAGES:
                 raise StreamUnavailable(f"shard {batch.shard_id} gives no record up to {batch.end}")
 

@@ -27,6 +27,7 @@ from dynamodb_outbox.recover.reports import ParkedReport, Treated
 from dynamodb_outbox.relay.invocation import Tools
 from dynamodb_outbox.relay.setup import TABLE_CALLS, layout_of, routes_of, settings_of, source_of, table_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,11 +134,11 @@ class ParkedRecords:
         passed = PassedKeys(states, self._parked_keys)
         ways = Ways(routes, again=self._entropy.bytes(_MARK_BYTES).hex())
         crew = self._crew if self._crew is not None else ThreadCrew(max_in_flight + TABLE_CALLS, "outbox-redrive")
-        # As with "park_key" what is refused keeps the rest of its record; `passed` says of which keys more than that.
-        settings = replace(settings, on_poison="park_key")
         tools = Tools(ways.sinks, states, passed, crew, self._clock, self._entropy, settings)
+        of_parked_keys = replace(tools, settings=replace(settings, on_poison="park_key"))
         sending = Sending(
             Publishing(ways, tools, self.table, self.layout, self._source),
+            Publishing(ways, of_parked_keys, self.table, self.layout, self._source),
             states,
             passed,
             client.meta.region_name,
@@ -153,20 +154,32 @@ class ParkedRecords:
         key: str | None = None,
         type: str | None = None,  # noqa: A002 -- the event's
         all: bool = False,  # noqa: A002 -- as the command has it
+        others: bool = False,
         dry_run: bool = False,
     ) -> ParkedReport:
         """Decide that parked records are never published; `reason` (the first 256 characters) is kept in them.
 
         They leave the index and stay in the table, with what had refused them and without a TTL: until their owner
         deletes them they are the only trace of events that no consumer has had.
+
+        A record of several events may be parked for some of them alone. Whoever parked it may have died before the
+        others were sent, so it is left, and the report says so: a redrive publishes them. `others` discards them too.
         """
         choice = _choice("discard", ids, key, type, everything=all)
         text(reason, refusal("ParkedRecords.discard", "reason"))
+        flag(others, refusal("ParkedRecords.discard", "others"))
         flag(dry_run, refusal("ParkedRecords.discard", "dry_run"))
         treated: list[Treated] = []
         keys = self._keys()
         for window in windows(self._reading.chosen(choice), self._reading):
-            treated += [Treated(one.record, "discarded") if dry_run else self._discarded(one, reason) for one in window]
+            treated += [
+                _left_for_others(one)
+                if one.record.unrefused and not others
+                else Treated(one.record, "discarded")
+                if dry_run
+                else self._discarded(one, reason)
+                for one in window
+            ]
             keys.marked(one.record.key for one in window)
         for key_parked in [] if dry_run else keys.parked():
             if not self._reading.of_key(key_parked):
@@ -212,6 +225,11 @@ class ParkedRecords:
 
     def _keys(self) -> Keys:
         return Keys(self._parked_keys, self._reading)
+
+
+def _left_for_others(one: Held) -> Treated:
+    said = f"{counted(one.record.unrefused, 'event')} of it was not refused, and may not have been published"
+    return Treated(one.record, "left", f"{said}: redrive it first, or discard others, too")
 
 
 def _choice(

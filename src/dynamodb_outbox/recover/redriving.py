@@ -47,9 +47,10 @@ _LOOKS = 3
 
 @dataclass(frozen=True)
 class Sending:
-    """What records are published with; `region` is the table's."""
+    """What records are published with, those `of_parked_keys` with on_poison="park_key"; `region` is the table's."""
 
     publishing: Publishing
+    of_parked_keys: Publishing
     states: ParkedStates
     passed: PassedKeys
     region: str | None
@@ -157,8 +158,11 @@ class Redriving:
             if dry_run:
                 for one in taken:
                     self._note(one, "published")
-            elif taken:
-                waiting.extendleft(reversed(self._round(taken)))
+            marked = set() if dry_run else self._keys.marked(one.record.key for one in taken)
+            for are_marked in (True, False):
+                part = [one for one in taken if (one.record.key in marked) is are_marked]
+                if part and not dry_run:
+                    waiting.extendleft(reversed(self._round(part, marked)))
 
     def _taken(self, waiting: deque[Held]) -> list[Held]:
         return [waiting.popleft() for _ in range(min(ROUND, len(waiting)))]
@@ -185,12 +189,13 @@ class Redriving:
             if one.record.key not in self._notes.overtaken:
                 self._notes.overtaken[one.record.key] = self._reading.is_overtaken(one.image)
 
-    def _round(self, records: list[Held]) -> list[Held]:
-        """Publish up to 100 records; return those that were not tried."""
+    def _round(self, records: list[Held], marked: set[str]) -> list[Held]:
+        """Publish up to 100 records, all of parked keys or none; return those that were not tried."""
         sending = self._sending
-        sending.passed.marked = self._keys.marked(one.record.key for one in records)
+        sending.passed.marked = marked
         images = sending.states.images(records)
-        published = sending.publishing.publish(images, deadlines_of_round(sending.clock))
+        publishing = sending.of_parked_keys if records[0].record.key in marked else sending.publishing
+        published = publishing.publish(images, deadlines_of_round(sending.clock))
         self._notes.stopped = published.stop
         again = [one for number, one in enumerate(records) if number in published.untried]
         accepted = [number for number in range(len(records)) if self._became(number, records[number], published)]

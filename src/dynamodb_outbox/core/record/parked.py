@@ -88,6 +88,11 @@ class ParkedRecord:
     unreadable: str | None = None
     gone: bool = False
 
+    @property
+    def unrefused(self) -> int:
+        """How many of its events it is not parked for; of a record that is gone, or cannot be read, nobody knows: 0."""
+        return sum(not event.refused for event in self.events)
+
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON holds it, by the names of its members."""
         return asdict(self)

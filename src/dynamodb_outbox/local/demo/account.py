@@ -16,18 +16,22 @@ relay. `lost_answers` counts the answers to committed writes that never reached 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.local.demo.evidence import acceptance, changes, event_id, stored
+from dynamodb_outbox.local.demo.counting import consumed, listed_twice, out_of_order, renamed
+from dynamodb_outbox.local.demo.evidence import acceptance, changes, stored
 from dynamodb_outbox.local.demo.names import META, PLACED, event_name, event_names, order_key
+from dynamodb_outbox.local.demo.second_hop import hop_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dynamodb_outbox.local.demo.evidence import Acceptance, Change, Evidence, Item, LaneEvidence
+    from dynamodb_outbox.local.demo.counting import Consumed
+    from dynamodb_outbox.local.demo.evidence import Acceptance, Evidence, Item, LaneEvidence
     from dynamodb_outbox.local.demo.schedule import Lane, Order
+    from dynamodb_outbox.local.demo.second_hop import HopFigures
 
 __all__ = ["Account", "LaneFigures", "OutboxFigures", "account_of"]
 
@@ -58,11 +62,8 @@ class LaneFigures:
 class OutboxFigures:
     """What only the outbox's lane has: records, a relay, and a consumer.
 
+    consumed           what the consumer was handed, and what it made of it
     renamed            events that were published under more than one id
-    effects_twice      ids of events that the consumer applied more than once
-    effects_missing    ids of events that were delivered and not applied
-    undelivered        ids of events that the bus accepted and never delivered
-    wrong_balances     customers whose balance is not the sum of the effects
     committed_twice    events listed twice, and keys whose count of commits is not what their rows say
     wrong_outcomes     orders that are not in the table as they had to be, or whose caller was told otherwise, or
                        nothing
@@ -72,13 +73,8 @@ class OutboxFigures:
                        very first order, which waits for the functions to start
     """
 
-    deliveries: int
-    duplicates_delivered: int
+    consumed: Consumed
     renamed: tuple[str, ...]
-    effects_twice: tuple[str, ...]
-    effects_missing: tuple[str, ...]
-    undelivered: tuple[str, ...]
-    wrong_balances: tuple[str, ...]
     committed_twice: tuple[str, ...]
     wrong_outcomes: tuple[str, ...]
     parked: int
@@ -94,10 +90,11 @@ class OutboxFigures:
 
 @dataclass(frozen=True)
 class Account:
-    """The figures of each lane, and the outbox's own."""
+    """The figures of each lane, the outbox's own, and those of the second hop."""
 
     lanes: Mapping[Lane, LaneFigures]
     outbox: OutboxFigures
+    second: HopFigures
 
 
 def account_of(evidence: Evidence) -> Account:
@@ -109,7 +106,7 @@ def account_of(evidence: Evidence) -> Account:
         lane: _lane_figures(evidence.schedule.orders, one, excused if lane == "outbox" else set())
         for lane, one in evidence.lanes.items()
     }
-    return Account(lanes, _outbox_figures(evidence))
+    return Account(lanes, _outbox_figures(evidence), hop_figures(evidence))
 
 
 def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, excused: set[str | None]) -> LaneFigures:
@@ -125,7 +122,7 @@ def _lane_figures(orders: Sequence[Order], lane: LaneEvidence, excused: set[str 
         acceptances=len(accepted),
         lost=tuple(sorted(names - published - excused)),
         phantom=tuple(sorted(str(name) for name in published - names)),
-        out_of_order_keys=tuple(_out_of_order(committed, accepted)),
+        out_of_order_keys=tuple(out_of_order(committed, accepted)),
     )
 
 
@@ -134,18 +131,11 @@ def _outbox_figures(evidence: Evidence) -> OutboxFigures:
     accepted = [acceptance(row) for row in own.acceptances]
     records = stored(own.items)
     unacceptable = _unacceptable(evidence)
-    delivered = [event_id(row) for row in evidence.deliveries]
-    effects = Counter(item["event"] for item in evidence.consumer if "event" in item)
     held = {fault["what"]["request"] for fault in own.faults if fault["kind"] == "held"}
     rejections = [fault for fault in own.faults if fault["kind"] in _REJECTIONS]
     return OutboxFigures(
-        deliveries=len(delivered),
-        duplicates_delivered=len(delivered) - len(set(delivered)),
-        renamed=_renamed(accepted),
-        effects_twice=tuple(sorted(one for one, times in effects.items() if times > 1)),
-        effects_missing=tuple(sorted(str(one) for one in set(delivered) - set(effects))),
-        undelivered=tuple(sorted(str(one) for one in {one.id for one in accepted} - set(delivered))),
-        wrong_balances=_wrong_balances(evidence.consumer),
+        consumed=consumed(accepted, evidence.deliveries, evidence.consumer),
+        renamed=renamed(accepted),
         committed_twice=_committed_twice(own.items),
         wrong_outcomes=_wrong_outcomes(evidence),
         parked=sum(record.state == "parked" for record in records),
@@ -177,51 +167,15 @@ def _committed(orders: Iterable[Order], items: Iterable[Item]) -> set[str]:
     return {order.request_id for order in orders if rows.get(order_key(order.order_id)) == order.request_id}
 
 
-def _out_of_order(committed: Sequence[Change], accepted: Sequence[Acceptance]) -> list[str]:
-    """Return the keys in which a first acceptance came after that of a later event."""
-    place = {change.name: change for change in committed}
-    latest: dict[str, tuple[int, int]] = {}
-    broken: dict[str, None] = {}
-    for name in dict.fromkeys(one.name for one in accepted):
-        change = place.get(name) if name is not None else None
-        if change is None:
-            continue
-        position = (change.n, change.place)
-        if position < latest.get(change.key, position):
-            broken[change.key] = None
-        latest[change.key] = max(position, latest.get(change.key, position))
-    return list(broken)
-
-
-def _renamed(accepted: Iterable[Acceptance]) -> tuple[str, ...]:
-    ids: dict[str | None, set[str | None]] = defaultdict(set)
-    for one in accepted:
-        ids[one.name].add(one.id)
-    return tuple(sorted(str(name) for name, known in ids.items() if len(known) > 1))
-
-
-def _wrong_balances(consumer: Iterable[Item]) -> tuple[str, ...]:
-    effects: Counter[str] = Counter()
-    balances: Counter[str] = Counter()
-    for item in consumer:
-        if "event" in item:
-            effects[item["pk"]] += item["cents"]
-        elif item["sk"] == "BALANCE":
-            balances[item["pk"]] += item["cents"]
-    return tuple(sorted(key for key in effects.keys() | balances.keys() if effects[key] != balances[key]))
-
-
 def _committed_twice(items: Sequence[Item]) -> tuple[str, ...]:
-    committed = changes(items)
-    twice = [name for name, times in Counter(change.name for change in committed).items() if times > 1]
     commits: dict[str, set[int]] = defaultdict(set)
-    for change in committed:
+    for change in changes(items):
         commits[change.key].add(change.n)
     counted = {item["pk"]: item["version"] for item in items if item["sk"] == META}
     miscounted = [
         key for key in commits.keys() | counted.keys() if commits[key] != set(range(1, counted.get(key, 0) + 1))
     ]
-    return tuple(sorted(twice + miscounted))
+    return tuple(sorted(listed_twice(items) + miscounted))
 
 
 def _wrong_outcomes(evidence: Evidence) -> tuple[str, ...]:

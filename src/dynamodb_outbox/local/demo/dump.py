@@ -8,9 +8,11 @@
     kills.jsonl           every SIGKILL to the relay: at_ms, pid, request (the number of the request that the bus held)
     verdicts.jsonl        what each caller was told in the end: request, verdict
     orders.json           scan of the orders table: rows, counters (META), records (OUTBOX#), guards of commands
-    consumer.json         scan of the consumer's table: effects, balances, inbox records
+    consumer.json         scan of the consumer's table: effects, invoices, records, inbox records
+    invoices/             the second hop: acceptances.jsonl and faults.jsonl of its bus, deliveries.jsonl, and
+                          ledger.json, the scan of the second consumer's table; it starts from rows in consumer.json
     run.json              what cannot be recounted: seconds
-    relay.log             what the relay printed; likewise consumer.log
+    relay.log             what the relay printed; likewise consumer.log, and those of the second hop
     write_then_publish/   acceptances.jsonl, faults.jsonl and orders.json of that lane
     publish_then_write/   the same
 
@@ -23,8 +25,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import OutboxError
-from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
-from dynamodb_outbox.local.demo.names import LAYOUT
+from dynamodb_outbox.local.demo.evidence import Evidence, HopEvidence, LaneEvidence
+from dynamodb_outbox.local.demo.names import INVOICES_BUS, LAYOUT
 from dynamodb_outbox.local.demo.schedule import LANES, Lane, Schedule
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def write_dump(directory: Path, evidence: Evidence) -> None:
         _write_lines(directory / "deliveries.jsonl", evidence.deliveries)
         _write_lines(directory / "kills.jsonl", evidence.kills)
         _write_lines(directory / "verdicts.jsonl", evidence.verdicts)
+        _write_second(directory / INVOICES_BUS, evidence.second)
         for name, log in evidence.logs.items():
             (directory / f"{name}.log").write_text(log, "utf-8")
         for name, lane in evidence.lanes.items():
@@ -109,6 +112,7 @@ def read_dump(directory: Path) -> Evidence:
         consumer=_read_items(directory / "consumer.json"),
         kills=read_lines(directory / "kills.jsonl"),
         verdicts=read_lines(directory / "verdicts.jsonl"),
+        second=_read_second(directory / INVOICES_BUS),
         run=_object(directory / "run.json", _read_json(directory / "run.json")),
         logs={path.stem: _text(path, errors="replace") for path in sorted(directory.glob("*.log"))},
     )
@@ -126,6 +130,23 @@ def _read_lane(place: Path) -> LaneEvidence:
         faults=read_lines(place / "faults.jsonl"),
         items=_read_items(place / "orders.json"),
     )
+
+
+def _read_second(place: Path) -> HopEvidence:
+    return HopEvidence(
+        acceptances=read_lines(place / "acceptances.jsonl"),
+        faults=read_lines(place / "faults.jsonl"),
+        deliveries=read_lines(place / "deliveries.jsonl"),
+        ledger=_read_items(place / "ledger.json"),
+    )
+
+
+def _write_second(place: Path, second: HopEvidence) -> None:
+    place.mkdir(exist_ok=True)
+    _write_lines(place / "acceptances.jsonl", second.acceptances)
+    _write_lines(place / "faults.jsonl", second.faults)
+    _write_lines(place / "deliveries.jsonl", second.deliveries)
+    _write_json(place / "ledger.json", second.ledger)
 
 
 def _place(directory: Path, lane: Lane) -> Path:

@@ -21,6 +21,7 @@ __all__ = [
     "Acceptance",
     "Change",
     "Evidence",
+    "HopEvidence",
     "Item",
     "LaneEvidence",
     "Stored",
@@ -73,12 +74,23 @@ class LaneEvidence:
 
 
 @dataclass(frozen=True)
+class HopEvidence:
+    """The second hop: what its bus accepted and did wrong, what was delivered, and the scan of the ledger."""
+
+    acceptances: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Mapping[str, Any], ...] = ()
+    deliveries: tuple[Mapping[str, Any], ...] = ()
+    ledger: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All of it. `deliveries`, `consumer`, `kills` and `verdicts` belong to the outbox's lane.
 
+    second     what became of the events that the consumer emitted in turn
     verdicts   what each caller was told in the end: {request, verdict: "committed" | "rejected" | "unknown"}
     run        what cannot be recounted: {seconds}
-    logs       what the relay and the consumer printed, by name; nothing is counted from it
+    logs       what the relays and the consumers printed, by name; nothing is counted from it
     """
 
     schedule: Schedule
@@ -87,6 +99,7 @@ class Evidence:
     consumer: tuple[Item, ...] = ()
     kills: tuple[Mapping[str, Any], ...] = ()
     verdicts: tuple[Mapping[str, Any], ...] = ()
+    second: HopEvidence = field(default_factory=HopEvidence)
     run: Mapping[str, Any] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
 

@@ -10,10 +10,12 @@ from dynamodb_outbox.testing.faultbus import Duplicate, FaultPlan, Lost, Rejecti
 if TYPE_CHECKING:
     from dynamodb_outbox.local.demo.schedule import Fault, Schedule
 
-__all__ = ["fault_plan"]
+__all__ = ["fault_plan", "second_fault_plan"]
 
 _FAULTY = '"name":"F'
 """In the detail of every event of the faulty phase, and of no other: calm orders have request ids that begin with C."""
+_DOUBLED_AGAIN = 0.2
+"""The share that the second hop's bus delivers twice: no relay is killed there, which does the same."""
 
 
 def fault_plan(schedule: Schedule) -> FaultPlan:
@@ -38,4 +40,12 @@ def fault_plan(schedule: Schedule) -> FaultPlan:
             Duplicate(schedule.doubled, contains=_FAULTY),
         ),
         lost=(Lost("TransactWriteItems", key=f"({requests})/{PLACED}", first=schedule.answers_lost),),
+    )
+
+
+def second_fault_plan(schedule: Schedule) -> FaultPlan:
+    """Return what the bus of the second hop does wrong: it rejects and doubles shares of the faulty phase's events."""
+    rejection = Rejection(schedule.rejected, max_consecutive=schedule.rejections_in_a_row, contains=_FAULTY)
+    return FaultPlan(
+        seed=schedule.seed, rejections=(rejection,), duplicates=(Duplicate(_DOUBLED_AGAIN, contains=_FAULTY),)
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT
-from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, bus_of, table_of
+from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, INVOICES_BUS, LEDGER_TABLE, bus_of, table_of
 from dynamodb_outbox.local.demo.settings import CONSUMER, RELAY
 from dynamodb_outbox.local.environment import child_environment, function_environment
 from dynamodb_outbox.local.function import FunctionProcess
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.eventsource.answers import FunctionFailed
     from dynamodb_outbox.local.demo.settings import Settings
 
-__all__ = ["CONSUMER_ENVIRONMENT", "RELAY_ENVIRONMENT", "FunctionUnusable", "check_again", "check_functions"]
+__all__ = [
+    "CONSUMER_ENVIRONMENT",
+    "LEDGER_ENVIRONMENT",
+    "RELAY_ENVIRONMENT",
+    "SECOND_RELAY_ENVIRONMENT",
+    "FunctionUnusable",
+    "check_again",
+    "check_functions",
+]
 
 RELAY_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"ORDERS_BUS": bus_of("outbox"), "ORDERS_TABLE": table_of("outbox")}
@@ -35,6 +43,9 @@ RELAY_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 """What the relay is told, besides where AWS is."""
 CONSUMER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"BILLING_TABLE": CONSUMER_TABLE})
 """What the consumer is told, besides where AWS is."""
+SECOND_RELAY_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"ORDERS_BUS": INVOICES_BUS})
+LEDGER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"LEDGER_TABLE": LEDGER_TABLE})
+"""The same of the second hop's functions, which are the demo's own."""
 
 _NOTHING_THERE = "http://127.0.0.1:9"
 _NO_AWS_IN_IT = ("ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")

@@ -1,6 +1,7 @@
 """What things are called in the demo: tables, buses, and the words in keys and events.
 
-An event has a name besides its id: the command it belongs to and its type. A row lists the names of the events that
+An event has a name besides its id: the command it belongs to and its type; for an event of the consumer's own, the name
+of the event that it follows from, and its type. A row lists the names of the events that
 were committed with it, so that what should have been published can be read off the table, whoever gave out the ids.
 """
 
@@ -14,9 +15,15 @@ if TYPE_CHECKING:
     from dynamodb_outbox.local.demo.schedule import Lane, Order
 
 __all__ = [
+    "BALANCE",
     "CONSUMER_TABLE",
     "FLAGGED",
+    "INVOICE",
+    "INVOICED",
+    "INVOICES_BUS",
     "LAYOUT",
+    "LEDGER_QUEUE",
+    "LEDGER_TABLE",
     "META",
     "PAID",
     "PLACED",
@@ -33,12 +40,18 @@ __all__ = [
 SOURCE = "shop.orders"
 CONSUMER_TABLE = "billing"
 QUEUE = "billing"
+INVOICES_BUS = "invoices"
+LEDGER_TABLE = "ledger"
+LEDGER_QUEUE = "ledger"
 LAYOUT = Layout(version="version")
 META = "META"
+BALANCE = "BALANCE"
+INVOICE = "INVOICE#"
 
 PLACED = "order.placed"
 FLAGGED = "order.flagged"
 PAID = "order.paid"
+INVOICED = "invoice.changed"
 
 
 def table_of(lane: Lane) -> str:
@@ -51,9 +64,9 @@ def bus_of(lane: Lane) -> str:
     return f"orders-{lane.replace('_', '-')}"
 
 
-def event_name(request_id: str, event_type: str) -> str:
-    """Return the name of the event of this type that a command emits."""
-    return f"{request_id}/{event_type}"
+def event_name(cause: str, event_type: str) -> str:
+    """Return the name of the event of this type that a command emits, or that an event has as its consequence."""
+    return f"{cause}/{event_type}"
 
 
 def event_names(order: Order) -> list[str]:

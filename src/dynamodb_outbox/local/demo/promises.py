@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynamodb_outbox.local.demo.account import Account
+    from dynamodb_outbox.local.demo.counting import Consumed
 
 __all__ = ["Promise", "promises"]
 
@@ -36,40 +37,63 @@ class Promise:
 
 def promises(account: Account) -> tuple[Promise, ...]:
     """Judge the outbox's lane. What a demo cannot show (P7 is a computation) is not judged."""
-    lane, own = account.lanes["outbox"], account.outbox
+    lane, own, second = account.lanes["outbox"], account.outbox, account.second
+    first, last = own.consumed, second.consumed
     return (
-        Promise("P1", "an event exists if and only if its change was committed", _seen(phantom=lane.phantom)),
+        Promise(
+            "P1",
+            "an event exists if and only if its change was committed",
+            _seen(phantom=lane.phantom, invoices_phantom=second.phantom),
+        ),
         Promise(
             "P2",
             f"every committed event was accepted by the bus or is parked ({own.parked} parked)",
-            _seen(lost=lane.lost, parked_wrongly=own.parked_wrongly)
-            + ((f"pending: {own.pending}",) if own.pending else ()),
+            _seen(
+                lost=lane.lost,
+                parked_wrongly=own.parked_wrongly,
+                invoices_lost=second.lost,
+                invoices_parked_wrongly=second.parked,
+            )
+            + tuple(f"pending: {pending}" for pending in [own.pending + second.pending] if pending),
         ),
-        Promise("P3", "every publication of an event carried the same id", _seen(renamed=own.renamed)),
+        Promise(
+            "P3",
+            "every publication of an event carried the same id",
+            _seen(renamed=own.renamed, invoices_renamed=second.renamed),
+        ),
         Promise(
             "P4",
             "for each key, first acceptances came in the order of the commits",
-            _seen(out_of_order_keys=lane.out_of_order_keys),
+            _seen(out_of_order_keys=lane.out_of_order_keys, invoices_out_of_order_keys=second.out_of_order_keys),
         ),
         Promise(
             "P5",
-            f"each event was applied once ({_duplicates(own.duplicates_delivered, own.deliveries)})",
-            _seen(
-                effects_applied_twice=own.effects_twice,
-                effects_missing=own.effects_missing,
-                undelivered=own.undelivered,
-                wrong_balances=own.wrong_balances,
-            ),
+            f"each event was applied once ({_duplicates(first, last)})",
+            _seen(**_consumed(first), **{f"invoices_{name}": found for name, found in _consumed(last).items()}),
         ),
         Promise(
             "P6",
             "a retried command was committed once, and every caller was told the truth",
-            _seen(committed_twice=own.committed_twice, wrong_outcomes=own.wrong_outcomes),
+            _seen(
+                committed_twice=own.committed_twice,
+                wrong_outcomes=own.wrong_outcomes,
+                invoices_committed_twice=second.committed_twice,
+            ),
         ),
     )
 
 
-def _duplicates(number: int, deliveries: int) -> str:
+def _consumed(one: Consumed) -> dict[str, Sequence[str]]:
+    return {
+        "effects_applied_twice": one.effects_twice,
+        "effects_missing": one.effects_missing,
+        "undelivered": one.undelivered,
+        "wrong_balances": one.wrong_balances,
+    }
+
+
+def _duplicates(*hops: Consumed) -> str:
+    number, deliveries = sum(one.duplicates_delivered for one in hops), sum(one.deliveries for one in hops)
     was = "was a duplicate" if number == 1 else "were duplicates"
     return f"{number} of {counted(deliveries, 'delivery', 'deliveries')} {was}"
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.local.demo.account import Account, LaneFigures, OutboxFigures
+    from dynamodb_outbox.local.demo.counting import Consumed
     from dynamodb_outbox.local.demo.evidence import Evidence
     from dynamodb_outbox.local.demo.promises import Promise
+    from dynamodb_outbox.local.demo.second_hop import HopFigures
 
 __all__ = ["COLUMNS", "Report", "percentile", "report_of"]
 
@@ -75,9 +77,7 @@ def _figures(account: Account) -> dict[str, Any]:
         "published": lane.published,
         "lost": len(lane.lost),
         "phantom": len(lane.phantom),
-        "deliveries": own.deliveries,
-        "duplicates_delivered": own.duplicates_delivered,
-        "effects_applied_twice": len(own.effects_twice),
+        **_consumed(own.consumed),
         "out_of_order_keys": len(lane.out_of_order_keys),
         "parked": own.parked,
         "pending": own.pending,
@@ -89,6 +89,28 @@ def _figures(account: Account) -> dict[str, Any]:
             "p99": percentile(own.calm_latency_ms, 0.99),
             "samples": len(own.calm_latency_ms),
         },
+        "invoices": _second_hop(account.second),
+    }
+
+
+def _second_hop(second: HopFigures) -> dict[str, Any]:
+    return {
+        "events": second.events,
+        "published": second.published,
+        "lost": len(second.lost),
+        "phantom": len(second.phantom),
+        **_consumed(second.consumed),
+        "out_of_order_keys": len(second.out_of_order_keys),
+        "parked": len(second.parked),
+        "pending": second.pending,
+    }
+
+
+def _consumed(one: Consumed) -> dict[str, int]:
+    return {
+        "deliveries": one.deliveries,
+        "duplicates_delivered": one.duplicates_delivered,
+        "effects_applied_twice": len(one.effects_twice),
     }
 
 
@@ -111,7 +133,7 @@ def _dual_write(account: Account) -> dict[str, Any]:
 
 def _table(account: Account) -> tuple[tuple[str, str, str, str], ...]:
     lanes = [account.lanes[name] for name in ("outbox", "write_then_publish", "publish_then_write")]
-    own = account.outbox
+    own, second = account.outbox, account.second
 
     def row(title: str, *values: int | str) -> tuple[str, str, str, str]:
         cells = [str(value) for value in (*values, *("-",) * (len(COLUMNS) - 1 - len(values)))]
@@ -130,9 +152,14 @@ def _table(account: Account) -> tuple[tuple[str, str, str, str], ...]:
         each("customers whose events came out of order", "out_of_order_keys"),
         row("set aside for an operator (parked)", own.parked),
         row("still on their way (pending)", own.pending),
-        row("deliveries to the consumer", own.deliveries),
-        row("  of these, duplicates", own.duplicates_delivered),
-        row("events that the consumer applied twice", len(own.effects_twice)),
+        row("deliveries to the consumer", own.consumed.deliveries),
+        row("  of these, duplicates", own.consumed.duplicates_delivered),
+        row("events that the consumer applied twice", len(own.consumed.effects_twice)),
+        row("events of invoices, emitted in turn", second.events),
+        row("  lost, or announced and never happened", len(second.lost) + len(second.phantom)),
+        row("  deliveries to the ledger", second.consumed.deliveries),
+        row("  of these, duplicates", second.consumed.duplicates_delivered),
+        row("  applied twice by the ledger", len(second.consumed.effects_twice)),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONSUMER", "RELAY", "Settings"]
+__all__ = ["CONSUMER", "LEDGER", "RELAY", "Settings"]
 
 RELAY = "dynamodb_outbox.local.demo.relay_function:handler"
 CONSUMER = "dynamodb_outbox.local.demo.consumer_function:handler"
+LEDGER = "dynamodb_outbox.local.demo.ledger_function:handler"
 
 
 @dataclass(frozen=True)
@@ -29,4 +30,4 @@ class Settings:
     consumer: str = CONSUMER
     customers: int | None = None
     rejected: float = 0.05
-    drain_s: float = 20.0
+    drain_s: float = 30.0

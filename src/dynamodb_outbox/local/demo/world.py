@@ -1,4 +1,4 @@
-"""What a demo takes place in: the engine, a bus in front of it for each lane, the relay and the consumer.
+"""What a demo takes place in: the engine, a bus in front of it for each lane, relays and consumers of both hops.
 
 Everything is made on entering and gone on leaving, however the block is left: no process, no file. When this process is
 killed nobody leaves the block; the processes end by themselves then, and the engine removes the files before it does.
@@ -23,11 +23,26 @@ from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
 from dynamodb_outbox.local.demo.children import Child, first_line
 from dynamodb_outbox.local.demo.dump import read_lines
-from dynamodb_outbox.local.demo.evidence import Evidence, LaneEvidence
-from dynamodb_outbox.local.demo.fault_plan import fault_plan
-from dynamodb_outbox.local.demo.functions import CONSUMER_ENVIRONMENT, RELAY_ENVIRONMENT
-from dynamodb_outbox.local.demo.names import CONSUMER_TABLE, LAYOUT, QUEUE, bus_of, table_of
+from dynamodb_outbox.local.demo.evidence import Evidence, HopEvidence, LaneEvidence
+from dynamodb_outbox.local.demo.fault_plan import fault_plan, second_fault_plan
+from dynamodb_outbox.local.demo.functions import (
+    CONSUMER_ENVIRONMENT,
+    LEDGER_ENVIRONMENT,
+    RELAY_ENVIRONMENT,
+    SECOND_RELAY_ENVIRONMENT,
+)
+from dynamodb_outbox.local.demo.names import (
+    CONSUMER_TABLE,
+    INVOICES_BUS,
+    LAYOUT,
+    LEDGER_QUEUE,
+    LEDGER_TABLE,
+    QUEUE,
+    bus_of,
+    table_of,
+)
 from dynamodb_outbox.local.demo.schedule import LANES, Lane
+from dynamodb_outbox.local.demo.settings import LEDGER, RELAY
 from dynamodb_outbox.local.demo.tables import count_pending, scan
 from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.provision import Queue, create_bus, create_queue, create_table, route
@@ -80,6 +95,7 @@ class World:
         self._leave = ExitStack()
         self.engine = Engine(settings.port)  # until entering: nothing runs, and it can be asked
         self.buses: dict[Lane, Bus] = {}
+        self.second_bus: Bus | None = None
         self._children: list[Child] = []
 
     def __enter__(self) -> World:
@@ -91,9 +107,10 @@ class World:
             self._tables = self.engine.client("dynamodb")
             self._sqs = self.engine.client("sqs")
             with self.explained():
-                self._queue = self._provision()
+                self._queues = self._provision()
             self.relay = self._started(self._relay(), stack)
-            self.consumer = self._started(self._consumer(), stack)
+            functions = (self.relay, self._consumer(), self._second_relay(), self._ledger())
+            self._functions = [self.relay, *(self._started(child, stack) for child in functions[1:])]
             self._leave = stack.pop_all()
         return self
 
@@ -137,19 +154,27 @@ class World:
             raise DemoFailed(f"{type(error).__name__}: {error}") from error
 
     def pending(self) -> int:
-        """Return how many records of the orders table wait for the relay."""
-        return count_pending(self._tables, table_of("outbox"), LAYOUT)
+        """Return how many records, of orders and of invoices, wait for their relay."""
+        return sum(count_pending(self._tables, table, LAYOUT) for table in (table_of("outbox"), CONSUMER_TABLE))
 
     def queued(self) -> int:
-        """Return how many messages the consumer has not finished."""
+        """Return how many messages the consumers have not finished."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        answer = self._sqs.get_queue_attributes(QueueUrl=self._queue.url, AttributeNames=names)
-        return sum(int(answer["Attributes"][name]) for name in names)
+        found = [
+            self._sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=names)["Attributes"]
+            for queue in self._queues
+        ]
+        return sum(int(attributes[name]) for attributes in found for name in names)
+
+    def every_bus(self) -> list[FaultBusControl]:
+        """Return the controls of all buses, those of the lanes first."""
+        behind = [] if self.second_bus is None else [self.second_bus]
+        return [bus.control for bus in (*self.buses.values(), *behind)]
 
     def end_functions(self) -> None:
-        """End the relay and the consumer."""
-        self.relay.end()
-        self.consumer.end()
+        """End the relays and the consumers."""
+        for child in self._functions:
+            child.end()
 
     def evidence(self, *, seconds: float) -> Evidence:
         """Collect the evidence. Nothing may be running any more but the engine."""
@@ -161,34 +186,49 @@ class World:
             )
             for lane, bus in self.buses.items()
         }
+        second = self.directory / INVOICES_BUS
         return Evidence(
             self._schedule,
             lanes,
             deliveries=read_lines(self._deliveries_file),
+            second=HopEvidence(
+                acceptances=read_lines(second / ACCEPTED_FILE),
+                faults=read_lines(second / FAULTS_FILE),
+                deliveries=read_lines(self._second_deliveries_file),
+                ledger=scan(self._tables, LEDGER_TABLE),
+            ),
             consumer=scan(self._tables, CONSUMER_TABLE),
             kills=read_lines(self.kills_file),
             verdicts=read_lines(self.verdicts_file),
             run={"seconds": round(seconds, 1)},
-            logs={child.name: child.log() for child in (self.relay, self.consumer)},
+            logs={child.name: child.log() for child in self._functions},
         )
 
     @property
     def _deliveries_file(self) -> Path:
         return self.directory / "deliveries.jsonl"
 
+    @property
+    def _second_deliveries_file(self) -> Path:
+        return self.directory / "second-deliveries.jsonl"
+
     def _start_buses(self, stack: ExitStack) -> None:
-        plan = self.directory / "plan.json"
-        plan.write_text(fault_plan(self._schedule).to_json(), "utf-8")
-        children: dict[Lane, Child] = {}
-        for lane in LANES:
-            arguments = ("--upstream", self.engine.url, "--plan", str(plan), "--evidence", str(self.directory / lane))
+        children: dict[str, Child] = {}
+        for name in (*LANES, INVOICES_BUS):
+            plan = self.directory / f"{name}.json"
+            planned = second_fault_plan if name == INVOICES_BUS else fault_plan
+            plan.write_text(planned(self._schedule).to_json(), "utf-8")
+            arguments = ("--upstream", self.engine.url, "--plan", str(plan), "--evidence", str(self.directory / name))
             child = Child(
-                f"bus of {lane}", ("dynamodb_outbox.testing.faultbus", *arguments), logs=self.directory, speaks=True
+                f"bus of {name}", ("dynamodb_outbox.testing.faultbus", *arguments), logs=self.directory, speaks=True
             )
-            children[lane] = self._started(child, stack)
-        for lane, child in children.items():
-            url = first_line(child, within_s=_START_S)["url"]
-            self.buses[lane] = Bus(child, FaultBusControl(url), self.directory / lane)
+            children[name] = self._started(child, stack)
+        started = {
+            name: Bus(child, FaultBusControl(first_line(child, within_s=_START_S)["url"]), self.directory / name)
+            for name, child in children.items()
+        }
+        self.buses = {lane: started[lane] for lane in LANES}
+        self.second_bus = started[INVOICES_BUS]
 
     def _started(self, child: Child, stack: ExitStack) -> Child:
         stack.callback(child.end)
@@ -196,37 +236,60 @@ class World:
         self._children.append(child)
         return child
 
-    def _provision(self) -> Queue:
+    def _provision(self) -> tuple[Queue, Queue]:
         events = self.engine.client("events")
         for lane in LANES:
             create_table(self._tables, table_of(lane), layout=LAYOUT)
             create_bus(events, bus_of(lane))
-        create_table(self._tables, CONSUMER_TABLE, view_type=None)
-        queue = create_queue(self._sqs, QUEUE, visibility_timeout_s=_VISIBILITY_S)
-        route(events, self._sqs, bus=bus_of("outbox"), queue=queue, rule="orders-to-billing")
-        for file in (self.kills_file, self.verdicts_file, self._deliveries_file):
+        create_table(self._tables, CONSUMER_TABLE, layout=LAYOUT)
+        create_table(self._tables, LEDGER_TABLE, view_type=None)
+        create_bus(events, INVOICES_BUS)
+        first, second = (
+            create_queue(self._sqs, queue, visibility_timeout_s=_VISIBILITY_S) for queue in (QUEUE, LEDGER_QUEUE)
+        )
+        route(events, self._sqs, bus=bus_of("outbox"), queue=first, rule="orders-to-billing")
+        route(events, self._sqs, bus=INVOICES_BUS, queue=second, rule="invoices-to-ledger")
+        for file in (self.kills_file, self.verdicts_file, self._deliveries_file, self._second_deliveries_file):
             file.touch()
-        return queue
+        return first, second
 
     def _relay(self) -> Child:
+        place = self.buses["outbox"].control.url, table_of("outbox"), self._settings.relay
+        return self._relay_called("relay", *place, RELAY_ENVIRONMENT)
+
+    def _second_relay(self) -> Child:
+        assert self.second_bus is not None  # noqa: S101
+        place = self.second_bus.control.url, CONSUMER_TABLE, RELAY
+        return self._relay_called("second relay", *place, SECOND_RELAY_ENVIRONMENT)
+
+    def _relay_called(self, name: str, url: str, table: str, handler: str, environment: Mapping[str, str]) -> Child:
+        checkpoint = self.directory / f"{name.replace(' ', '-')}.checkpoint"
         arguments = [
-            *("dynamodb_outbox.local.source", "--endpoint", self.buses["outbox"].control.url),
-            *("--account", DEFAULT_ACCOUNT, "--table", table_of("outbox"), "--handler", self._settings.relay),
+            *("dynamodb_outbox.local.source", "--endpoint", url, "--account", DEFAULT_ACCOUNT),
+            *("--table", table, "--handler", handler, "--function-name", "relay"),
             *("--timeout-ms", str(self._schedule.relay_timeout_ms), "--batch-size", str(_BATCH)),
             *("--filter", json.dumps(_FILTER), "--retry-base-ms", "50", "--retry-cap-ms", "400"),
-            *("--checkpoint", str(self.directory / "relay.checkpoint"), "--function-name", "relay"),
-            *_as_arguments(RELAY_ENVIRONMENT),
+            *("--checkpoint", str(checkpoint), *_as_arguments(environment)),
         ]
-        return Child("relay", arguments, logs=self.directory)
+        return Child(name, arguments, logs=self.directory)
 
     def _consumer(self) -> Child:
+        handler, file = self._settings.consumer, self._deliveries_file
+        return self._consumer_called("consumer", QUEUE, handler, file, CONSUMER_ENVIRONMENT)
+
+    def _ledger(self) -> Child:
+        return self._consumer_called("ledger", LEDGER_QUEUE, LEDGER, self._second_deliveries_file, LEDGER_ENVIRONMENT)
+
+    def _consumer_called(
+        self, name: str, queue: str, handler: str, deliveries: Path, environment: Mapping[str, str]
+    ) -> Child:
         arguments = [
             *("dynamodb_outbox.local.queue", "--endpoint", self.engine.url, "--account", DEFAULT_ACCOUNT),
-            *("--queue", QUEUE, "--handler", self._settings.consumer, "--function-name", "billing"),
-            *("--timeout-ms", str(_CONSUMER_TIMEOUT_MS), "--deliveries", str(self._deliveries_file)),
-            *_as_arguments(CONSUMER_ENVIRONMENT),
+            *("--queue", queue, "--handler", handler, "--function-name", queue),
+            *("--timeout-ms", str(_CONSUMER_TIMEOUT_MS), "--deliveries", str(deliveries)),
+            *_as_arguments(environment),
         ]
-        return Child("consumer", arguments, logs=self.directory)
+        return Child(name, arguments, logs=self.directory)
 
 
 def _as_arguments(environment: Mapping[str, str]) -> list[str]:

@@ -15,17 +15,20 @@ failure is told as a story of the few writes and faults that it takes.
 
 from __future__ import annotations
 
+from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld, consumer_handler
 from dynamodb_outbox.testing.simulation.faults import FAULTS
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, Violation, check
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.report import Failure, Report, SimulationFailed
 from dynamodb_outbox.testing.simulation.runs import simulate
 from dynamodb_outbox.testing.simulation.scenario import Scenario, generate
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import FunctionWorld, relay_handler, run
 
 __all__ = [
     "FAULTS",
     "INVARIANTS",
+    "ConsumerWorld",
     "Failure",
     "FunctionWorld",
     "NotSimulated",
@@ -34,8 +37,10 @@ __all__ = [
     "SimulationFailed",
     "Violation",
     "check",
+    "consumer_handler",
     "generate",
     "relay_handler",
     "run",
     "simulate",
+    "sweeper_handler",
 ]

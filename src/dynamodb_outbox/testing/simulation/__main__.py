@@ -11,8 +11,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.testing.simulation.consuming.world import consumer_handler
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.runs import simulate
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import relay_handler
 
 if TYPE_CHECKING:
@@ -27,11 +29,14 @@ def main() -> int:
     seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
     try:
         report = simulate(
-            relay_handler if given.handler is None else _found(given.handler),
+            relay_handler if given.handler is None else _found(given.handler, "--handler"),
             seeds=seeds,
             processes=given.processes,
             poison=given.poison,
             foreign=given.foreign,
+            sweeper=sweeper_handler if given.sweeper else None,
+            operator=given.operator,
+            consumer=_consumer(given),
             stop_at_first=False,
         )
     except (ConfigurationError, NotSimulated) as error:
@@ -53,22 +58,37 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="MODULE:FUNCTION",
         help="what makes the handler of a world, imported from where this is run; this library's relay unless given",
     )
+    parser.add_argument(
+        "--consumer",
+        metavar="MODULE:FUNCTION",
+        help="what makes the handler of a consumer, which is there in a fifth of the runs; unless given, this "
+        "library's inbox behind its relay, and none behind another one",
+    )
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them, 0 unless given")
     parser.add_argument("--seed", type=int, metavar="SEED", help="this one alone")
     parser.add_argument("--no-poison", dest="poison", action="store_false", help="without events that no bus accepts")
     parser.add_argument("--no-foreign", dest="foreign", action="store_false", help="without what other writers write")
+    parser.add_argument("--sweeper", action="store_true", help="with this library's sweeper beside it")
+    parser.add_argument("--operator", action="store_true", help="with somebody who redrives and discards")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that share the seeds")
     return parser
 
 
-def _found(named: str) -> Callable[[Any], Any]:
+def _consumer(given: argparse.Namespace) -> Callable[[Any], Any] | None:
+    """Return what makes the handler of a consumer. Raises ConfigurationError."""
+    if given.consumer is not None:
+        return _found(given.consumer, "--consumer")
+    return consumer_handler if given.handler is None else None
+
+
+def _found(named: str, option: str) -> Callable[[Any], Any]:
     """Return the function of a module that `module:function` names. Raises ConfigurationError when there is none."""
     module, _, name = named.partition(":")
     try:
         found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"--handler {named}: {error}; as in --handler relay:make_handler.") from error
+        raise ConfigurationError(f"{option} {named}: {error}; as in {option} relay:make_handler.") from error
     return found
 
 

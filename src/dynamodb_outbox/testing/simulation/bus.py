@@ -31,6 +31,7 @@ from dynamodb_outbox.testing.simulation.network import BUS, client_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dynamodb_outbox.testing.simulation.consuming.queue import Queue
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
 
@@ -61,13 +62,23 @@ _NAMES = frozenset(("Detail", "DetailType", "EventBusName", "Resources", "Source
 class Bus:
     """The bus `name` of a destination. What it does is noted in the ledger under the destination.
 
-    `refuses_poison`: whether poison is poison here; another bus may take what this one does not.
+    `refuses_poison`: whether poison is poison here; another bus may take what this one does not. `queue` gets what is
+    accepted.
     """
 
-    def __init__(self, network: Network, destination: str, name: str = "", *, refuses_poison: bool = True) -> None:
+    def __init__(
+        self,
+        network: Network,
+        destination: str,
+        name: str = "",
+        *,
+        refuses_poison: bool = True,
+        queue: Queue | None = None,
+    ) -> None:
         self.destination = destination
         self.name = name or destination
         self._poison = POISON if refuses_poison else None
+        self._queue = queue
         self._network = network
         self._chance = network.chance.of("bus", destination)
         self._events = 0
@@ -144,6 +155,8 @@ class Bus:
             return {}
         if entry.bus == self.name and since_ms is None:
             self._note(Accepted, invocation, entry.event_id, entry.text)
+            if self._queue is not None:
+                self._queue.accept(entry.event_id, entry.given)
         else:
             now_ms = self._network.kernel.now_ms
             gone = Swallowed(now_ms, self.destination, invocation, entry.event_id, entry.bus, sent_ms, since_ms)
@@ -192,12 +205,13 @@ _TEXT = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False)
 
 
 class _Entry:
-    """An entry as the bus sees it: what is wrong with it (`code`), whose event it is, and what it says."""
+    """An entry as it was `given`, and as the bus sees it: what is wrong with it (`code`), whose it is, its text."""
 
     def __init__(
         self, entry: Mapping[str, Any], poison: str | None, refusal: Callable[[str], str], *, wrongly: bool
     ) -> None:
         self.bus = str(entry.get("EventBusName", "default")).rpartition("/")[2]
+        self.given = entry
         self.text = _TEXT.encode(entry)
         detail = _object(entry.get("Detail"))
         self.event_id = "" if detail is None else str(detail.get("id", ""))

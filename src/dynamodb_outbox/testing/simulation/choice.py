@@ -6,20 +6,25 @@ import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.faults import FAULTS, FOREIGN, UNSEEN, USUAL
 from dynamodb_outbox.testing.simulation.history import Terms, history
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, broken
 from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, Settings, generate
-from dynamodb_outbox.testing.simulation.world import mapping_of
+from dynamodb_outbox.testing.simulation.world import mapping_of, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
+    from dynamodb_outbox.testing.simulation.kernel import Threads
     from dynamodb_outbox.testing.simulation.scenario import Scenario
+    from dynamodb_outbox.testing.simulation.world import FunctionWorld, MakeConsumer
+
+    MakeHandler = Callable[[FunctionWorld], Callable[[Any, Any], Any]]
 
 __all__ = ["SETTINGS", "Choice", "check_factory", "settings_of"]
 
@@ -41,9 +46,25 @@ _RANGES = {
     "lag_ms": (0, 60_000),
     "instances": (1, 100),
     "in_flight": (1, 100),
+    "consumers": (0, 100),
     "function_timeout_ms": (1_000, 900_000),
+    "retention_ms": (100, STREAM_RETENTION_MS),
+    "sweep_every_ms": (0, 3_600_000),
+    "sweepers": (1, 10),
+    "sweep_timeout_ms": (1_000, 900_000),
+    "min_age_ms": (0, 900_000),
+    "index_lag_ms": (0, 600_000),
 }
 """Of those that are not a mapping's; Lambda ends a function after 15 minutes."""
+
+
+class Name(str):
+    """A text that is shown as the name of something."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -60,17 +81,34 @@ class Choice:
     destinations: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     foreign: bool = True
+    sweeper: bool = False
+    operator: bool = False
+    consumer: MakeConsumer | None = None
 
     def __post_init__(self) -> None:
+        if self.settings.get("consumers") and self.consumer is None:
+            raise ConfigurationError("simulate(settings={'consumers': ...}): it takes a consumer, consumer=...")
         if not 1 <= self.destinations <= len(DESTINATIONS):
             raise ConfigurationError(f"simulate(destinations={self.destinations}): 1 or {len(DESTINATIONS)}.")
+        if (self.sweeper or self.operator) and self.destinations > 1:
+            who = "a sweeper" if self.sweeper else "an operator"
+            raise ConfigurationError(f"simulate(destinations=2): {who} publishes to one destination.")
+        if self.settings.get("sweep_every_ms") and not self.sweeper:
+            raise ConfigurationError("simulate(settings={'sweep_every_ms': ...}): it takes a sweeper, sweeper=...")
         for names, known in ((self.faults, FAULTS), (self.without, INVARIANTS)):
             if unknown := sorted(names - known.keys()):
                 raise ConfigurationError(f"simulate: there is no {', '.join(unknown)}; there are {', '.join(known)}.")
 
     def scenario(self, seed: int) -> Scenario:
         """Return the scenario of a seed, as far as it is chosen by nobody."""
-        scenario = generate(seed, destinations=self.destinations, also=self.faults & UNSEEN)
+        scenario = generate(
+            seed,
+            destinations=self.destinations,
+            also=self.faults & UNSEEN,
+            sweeper=self.sweeper,
+            operator=self.operator,
+            consumers=0 if self.consumer is None else self.settings.get("consumers"),
+        )
         kinds = self.faults if self.foreign else self.faults - FOREIGN
         faults = tuple(fault for fault in scenario.faults if fault.kind in kinds)
         writes = scenario.writes
@@ -82,21 +120,31 @@ class Choice:
 
     def terms(self, scenario: Scenario) -> Terms:
         """Return what is asked for in a run."""
-        return scenario.terms if self.ordered else Terms(scenario.settings.destinations, False, False)
+        terms = scenario.terms
+        return terms if self.ordered else replace(terms, ordered_keys=False, ordered_records=False, parked_keys=False)
 
     @property
     def options(self) -> str:
         """The arguments of `simulate` that make this choice, those that are as usual left out."""
-        given = {
+        given: dict[str, tuple[Any, Any]] = {
             "destinations": (self.destinations, 1),
             "ordered": (self.ordered, True),
             "poison": (self.poison, True),
             "foreign": (self.foreign, True),
+            "sweeper": (Name("make_sweeper") if self.sweeper else None, None),
+            "operator": (self.operator, False),
             "faults": (sorted(self.faults), sorted(USUAL)),
             "without": (sorted(self.without), []),
             "settings": (dict(self.settings), {}),
         }
-        return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
+        said = "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
+        return said if self.consumer is None else f"{said}, consumer=make_consumer"
+
+    def run(
+        self, scenario: Scenario, make_handler: MakeHandler, *, sweeper: MakeHandler, threads: Threads
+    ) -> list[Fact]:
+        """Run a scenario of this choice."""
+        return run(scenario, make_handler, sweeper=sweeper, consumer=self.consumer, threads=threads)
 
     def read(self, scenario: Scenario, facts: Sequence[Fact]) -> History:
         """Read the ledger of a run of this choice."""
@@ -130,11 +178,14 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def check_factory(make_handler: Any) -> None:
-    """Raise ConfigurationError for what cannot be called with a world, most of all for a handler in its place."""
+def check_factory(make_handler: Any, argument: str = "") -> None:
+    """Raise ConfigurationError for what cannot be called with a world, most of all for a handler in its place.
+
+    `argument` is what it was given as, with "=" behind it.
+    """
     if not callable(make_handler):
         raise ConfigurationError(
-            f"simulate({make_handler!r}): takes a function that gets a world and returns the handler."
+            f"simulate({argument}{make_handler!r}): takes a function that gets a world and returns the handler."
         )
     try:
         signature = inspect.signature(make_handler)
@@ -145,7 +196,7 @@ def check_factory(make_handler: Any) -> None:
     except TypeError:
         name = getattr(make_handler, "__name__", repr(make_handler))
         raise ConfigurationError(
-            f"simulate({name}): {name}{signature} cannot be called with a world alone. simulate takes a function that "
-            f"returns the handler, not the handler: simulate(lambda world: {name}), and let it take its clients from "
-            "the world."
+            f"simulate({argument}{name}): {name}{signature} cannot be called with a world alone. simulate takes a "
+            f"function that returns the handler, not the handler: simulate({argument}lambda world: {name}), and let it "
+            "take its clients from the world."
         ) from None

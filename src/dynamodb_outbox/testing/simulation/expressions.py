@@ -1,9 +1,10 @@
 """Condition and update expressions of DynamoDB, as far as the library itself sends them.
 
 A condition is terms joined by AND, or such groups joined by OR, without parentheses. A term is `attribute_exists(x)`,
-`attribute_not_exists(x)` or `x = :v`. An update has the sections SET `x = :v` or `x = if_not_exists(x, :v)`, REMOVE `x`
-and ADD `x :v`, of top-level attributes. `x` is a name or a placeholder. Anything else raises `NotSimulated`: to guess
-at what DynamoDB would do with it would make the whole simulation worthless.
+`attribute_not_exists(x)` or `x = :v`. An update has the sections SET `x = :v`, `x = if_not_exists(x, :v)` or
+`x = if_not_exists(x, :v) + :w`, REMOVE `x` and ADD `x :v`, of top-level attributes. `x` is a name or a placeholder.
+Anything else raises `NotSimulated`: to guess at what DynamoDB would do with it would make the whole simulation
+worthless.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _NAME = r"(?:#\w+|[A-Za-z_]\w*)"
 _FUNCTION = re.compile(rf"(attribute_exists|attribute_not_exists)\(({_NAME})\)")
 _EQUALS = re.compile(rf"({_NAME}) = (:\w+)")
 _UNLESS_THERE = re.compile(rf"({_NAME}) = if_not_exists\(({_NAME}); (:\w+)\)")
+_COUNTED = re.compile(rf"({_NAME}) = if_not_exists\(({_NAME}); (:\w+)\) \+ (:\w+)")
 _SECTION = re.compile(r"\s*\b(SET|REMOVE|ADD|DELETE)\s+")
 _INSIDE = re.compile(r", (?=[^(]*\))")  # a comma within parentheses
 _ADD = re.compile(rf"({_NAME}) (:\w+)")
@@ -46,6 +48,7 @@ class _Clause(NamedTuple):
     name: str
     value: str
     unless_there: bool = False
+    added: str = ""
 
 
 def condition_holds(request: Mapping[str, Any], item: WireItem | None) -> bool:
@@ -113,6 +116,8 @@ def _clause(section: str, clause: str, update: str) -> _Clause:
         return _Clause(section, found[1], found[2])
     if section == "SET" and (found := _UNLESS_THERE.fullmatch(clause)) and found[1] == found[2]:
         return _Clause(section, found[1], found[3], unless_there=True)
+    if section == "SET" and (found := _COUNTED.fullmatch(clause)) and found[1] == found[2]:
+        return _Clause(section, found[1], found[3], unless_there=True, added=found[4])
     if section == "REMOVE" and re.fullmatch(_NAME, clause):
         return _Clause(section, clause, "")
     if section == "ADD" and (found := _ADD.fullmatch(clause)):
@@ -128,6 +133,8 @@ def _change(clause: _Clause, request: Mapping[str, Any], item: dict[str, Attribu
         item[name] = _sum(item.get(name), _value(clause.value, request))
     elif clause.unless_there:
         item.setdefault(name, _value(clause.value, request))
+        if clause.added:
+            item[name] = _sum(item[name], _value(clause.added, request))
     else:
         item[name] = _value(clause.value, request)
 

@@ -2,7 +2,8 @@
 
 Every part of the world writes down what it did, at the moment at which it took effect there; so the ledger is the
 truth, also about what nobody was told. Invariants are functions of it, and a timeline is the same list in words.
-Times are virtual milliseconds. A *record* is named by its partition and sort key, an *invocation* by a number.
+Times are virtual milliseconds. A *record* is named by its partition and sort key, an *invocation* by a number, below 0
+when it is a delivery to a consumer.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ __all__ = [
     "Heard",
     "Intended",
     "Invoked",
+    "Leased",
     "Ledger",
     "Left",
     "LeftRecord",
     "Moved",
+    "Operated",
     "Raised",
     "RecordKey",
     "Rejected",
@@ -37,12 +40,19 @@ __all__ = [
     "Sent",
     "Started",
     "Swallowed",
+    "Swept",
     "Told",
     "Trimmed",
     "Written",
+    "named",
 ]
 
 RecordKey = tuple[str, str]
+
+
+def named(invocation: int) -> str:
+    """Return what people call an invocation."""
+    return f"invocation {invocation}" if invocation >= 0 else f"delivery {-invocation}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ class Committed(Fact):
     """A transaction was committed: the change `change` (the writer's name for it), and the events of its records.
 
     `items` are the other items that it wrote, guards of commands apart; `attempt` is that of its `Intended`.
+    `dated` has the date of each of the records, epoch milliseconds by the clock of their writer, if it is in the index
+    of pending ones.
     """
 
     tx: str
@@ -81,6 +93,7 @@ class Committed(Fact):
     records: tuple[tuple[RecordKey, tuple[Event, ...]], ...]
     items: frozenset[RecordKey] = frozenset()
     attempt: int = 1
+    dated: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,36 @@ class Invoked(Fact):
     numbers: tuple[str, ...]
     inserted: frozenset[RecordKey]
     until_ms: int
+
+
+@dataclass(frozen=True)
+class Swept(Fact):
+    """A sweep began, in the function of a sweeper; `ahead_ms` is by how much its wall clock is off."""
+
+    destination: str
+    invocation: int
+    instance: str
+    until_ms: int
+    ahead_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Leased(Fact):
+    """A sweep has written the lease of a partition of the index, which lasts until `until_ms`; None: it has left it."""
+
+    shard: str
+    invocation: int
+    until_ms: int | None
+
+
+@dataclass(frozen=True)
+class Operated(Fact):
+    """An operator has begun with what `does` says."""
+
+    destination: str
+    invocation: int
+    process: str
+    does: str
 
 
 @dataclass(frozen=True)
@@ -192,7 +235,7 @@ class Swallowed(Fact):
 
 @dataclass(frozen=True)
 class Moved(Fact):
-    """A record was moved to a state (published, parked) in the table; `events` as in core.record.states, for parks.
+    """A record was moved to a state (published, parked, discarded); `events` as in core.record.states, for parks.
 
     `gone`: it was deleted, which publishes it.
     """

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
 __all__ = [
+    "CONSUMED",
     "FAULTS",
     "FOREIGN",
     "LASTING",
     "PARTS",
+    "RECOVERY",
     "SILENT",
     "UNSEEN",
     "USUAL",
@@ -90,9 +92,26 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "commit_throttled": "The table throttles a transaction.",
             "writer_crash": "A writer dies at the `nth` boundary of an effect.",
         },
+        "consumer": {
+            "consumer_crash": "A process of the consumer dies at the `nth` boundary of an effect in a delivery.",
+            "consumer_frozen": "A process of the consumer stands still for a while, after an effect, and goes on.",
+            "message_late": "A message comes to the consumer `amount_ms` later.",
+            "message_again": "A message comes again that was acknowledged.",
+            "apply_lost_before": "A call of the consumer does not reach its table.",
+            "apply_lost_after": "The answer of the consumer's table is lost.",
+            "apply_conflict": "A transaction of the consumer meets another one at work on an item.",
+            "apply_throttled": "The consumer's table throttles a call.",
+        },
         "clock": {
             "clock_skew": "A process starts with a wall clock that is off by `amount_ms`.",
             "clock_jump": "The wall clock of a process jumps by `amount_ms`.",
+        },
+        "recovery": {
+            "recovery_throttled": "The table throttles a call of a sweeper or an operator.",
+            "recovery_lost_before": "A read of a sweeper or an operator, or a write of it, does not reach the table.",
+            "recovery_lost_after": "The answer to a read or a write of a sweeper or an operator is lost.",
+            "recovery_crash": "The process of a sweeper or an operator dies at the `nth` boundary of an effect.",
+            "recovery_frozen": "Their process stands still after an effect, for `amount_ms`, and goes on.",
         },
         "items": {
             "ttl_delete": "TTL deletes a record.",
@@ -118,8 +137,14 @@ UNSEEN = frozenset(PARTS["target"])
 FOREIGN = frozenset(("replicated",))
 """Kinds that are the doing of somebody who is no writer of the run."""
 
+CONSUMED = frozenset(PARTS["consumer"])
+"""Kinds that strike where there is a consumer."""
+
+RECOVERY = frozenset(PARTS["recovery"])
+"""Kinds that strike who publishes what the stream has left behind: only where there is somebody."""
+
 USUAL = frozenset(FAULTS) - UNSEEN
-"""All other kinds."""
+"""All kinds but those that are unseen."""
 
 
 @dataclass(frozen=True)

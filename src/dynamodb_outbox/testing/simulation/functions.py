@@ -81,7 +81,13 @@ class Function:
     instances    kept warm; when all are at work a further one is started
     timeout_ms   after which an invocation is ended, with its process
     keys         names of the key attributes, to tell the records of a batch apart
+
+    `perils` are what may happen to its processes, `replaced` is the kind of fault that puts a new instance in the place
+    of a warm one.
     """
+
+    perils = FUNCTION_PERILS
+    replaced = "cold_start"
 
     def __init__(
         self,
@@ -129,8 +135,16 @@ class Function:
         lane: int,
     ) -> None:
         """Begin an invocation whose event has arrived."""
-        instance = self._instance(number)
         batch = tuple([record.sequence_number for record in records])
+        invocation = self._invocation(number, answered, batch)
+        self._note_invoked(invocation, records, shard, lane)
+        self._start(invocation, f'{{"Records":[{",".join([record.text for record in records])}]}}')
+
+    def _invocation(
+        self, number: int, answered: Callable[[Answer], object], batch: tuple[str, ...] = ()
+    ) -> _Invocation:
+        """Return a new invocation in an instance that is free."""
+        instance = self._instance(number)
         until_ms = self._kernel.now_ms + self.timeout_ms
 
         def over(answer: Answer) -> None:
@@ -138,11 +152,13 @@ class Function:
             back_ms = self._chance.whole(*_PASSING_MS, number, "back")
             self._kernel.call_at(self._kernel.now_ms + back_ms, partial(answered, answer))
 
-        invocation = _Invocation(self._network, instance, number, until_ms, over, batch=batch)
-        self._note_invoked(invocation, records, shard, lane)
-        text = f'{{"Records":[{",".join([record.text for record in records])}]}}'
-        instance.process.spawn(str(number), lambda: invocation.run(self._make_handler, text, self._context(invocation)))
-        self._kernel.call_at(until_ms, invocation.time_out)
+        return _Invocation(self._network, instance, number, until_ms, over, batch=batch)
+
+    def _start(self, invocation: _Invocation, event: str) -> None:
+        """Run an invocation on its event, as JSON, until its time-out."""
+        process, context = invocation.instance.process, self._context(invocation)
+        process.spawn(str(invocation.number), lambda: invocation.run(self._make_handler, event, context))
+        self._kernel.call_at(invocation.until_ms, invocation.time_out)
 
     def _instance(self, number: int) -> _Instance:
         """Return an instance that is free: a warm one, or a new one, as chance has it while there may be more."""
@@ -151,7 +167,7 @@ class Function:
         self._busy += 1
         if chosen < len(warm):
             instance = warm.pop(chosen)
-            if self._network.faults.take("cold_start", self.destination, invocation=number) is None:
+            if self._network.faults.take(self.replaced, self.destination, invocation=number) is None:
                 return instance
             instance.process.kill()
         return _Instance(self._new_process(number))
@@ -165,7 +181,7 @@ class Function:
             self._chance.seed,
             0 if skew is None else skew.amount_ms,
             owner=self.destination,
-            perils=FUNCTION_PERILS,
+            perils=self.perils,
         )
 
     def _note_invoked(self, invocation: _Invocation, records: Sequence[StreamRecord], shard: str, lane: int) -> None:

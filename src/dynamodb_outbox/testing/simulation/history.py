@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dynamodb_outbox.testing.simulation.consuming.facts import Applied, Delivered
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Checkpointed,
@@ -26,10 +27,12 @@ from dynamodb_outbox.testing.simulation.facts import (
     Invoked,
     Left,
     Moved,
+    Operated,
     Rejected,
     Sent,
     Started,
     Swallowed,
+    Swept,
     Trimmed,
     Written,
 )
@@ -75,6 +78,9 @@ class Terms:
     parks_keys      the relay was asked to park what follows a parked event in its key
     parked_keys     nothing that follows a parked event in its key is accepted
     settle          how records say that they are settled
+    swept           there is a sweeper for what the stream has left behind
+    min_age_ms      how old a record is that it publishes, by its clock
+    redriven        an operator publishes what the event source gave up
     """
 
     destinations: tuple[str, ...] = ("orders",)
@@ -83,6 +89,9 @@ class Terms:
     parks_keys: bool = False
     parked_keys: bool = False
     settle: str = "expire"
+    swept: bool = False
+    min_age_ms: int = 0
+    redriven: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,8 @@ class Born:
     """Whether nobody could ever send it, or read it."""
     poison: bool = False
     """Whether its data make it one that a bus does not accept, unless it takes everything."""
+    dated_ms: int | None = None
+    """The date of its record in the index, by its writer's clock; None: a sweeper does not see it."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,10 @@ class History:
     written: dict[str, list[str]] = field(default_factory=dict)
     """shard -> all numbers in it, in order."""
     invoked: dict[int, Invoked] = field(default_factory=dict)
+    sweeps: dict[int, tuple[int, Swept]] = field(default_factory=dict)
+    """invocation -> where a sweep began."""
+    operated_in: dict[int, Operated] = field(default_factory=dict)
+    """invocation -> what an operator did."""
     ended: dict[int, Ended] = field(default_factory=dict)
     faulted: dict[int, set[str]] = field(default_factory=dict)
     """invocation -> kinds of the faults in it."""
@@ -157,6 +172,9 @@ class History:
     """(destination, place) -> index at which it was clear that it is never read: trimmed before, or not asked for."""
     checkpoints: dict[tuple[str, str], int] = field(default_factory=dict)
     """(destination, shard) -> the last checkpoint, as a number."""
+    applied: dict[str, int] = field(default_factory=dict)
+    """event -> index of the first time that a consumer applied it."""
+    delivered: dict[int, Delivered] = field(default_factory=dict)
     senders: dict[int, str] = field(default_factory=dict)
     """call -> the process that sent it."""
     _done: dict[tuple[str, str], int | None] = field(default_factory=dict)
@@ -212,6 +230,18 @@ class History:
             self._done[asked] = _first(*found)
         return self._done[asked]
 
+    def destination_of(self, invocation: int) -> str | None:
+        """Return where an invocation publishes to: of a function, of a sweeper, or what an operator did."""
+        if invocation in self.sweeps:
+            return self.sweeps[invocation][1].destination
+        found = self.invoked.get(invocation) or self.operated_in.get(invocation)
+        return None if found is None else found.destination
+
+    def instance_of(self, invocation: int) -> str | None:
+        """Return the instance that an invocation of a function, or a sweep, ran in."""
+        found = self.sweeps[invocation][1] if invocation in self.sweeps else self.invoked.get(invocation)
+        return None if found is None else found.instance
+
     def name(self, event_id: str) -> str:
         """Return an event's short name; the id itself of one that nobody committed."""
         one = self.born.get(event_id)
@@ -245,7 +275,8 @@ def _intended(found: History, index: int, fact: Intended) -> None:
 
 
 def _committed(found: History, index: int, fact: Committed) -> None:
-    for record, events in fact.records:
+    dates = fact.dated or (None,) * len(fact.records)
+    for (record, events), dated_ms in zip(fact.records, dates, strict=True):
         for position, event in enumerate(events):
             key = event.key or record[0]
             of_key = found.keys.setdefault(key, [])
@@ -253,7 +284,7 @@ def _committed(found: History, index: int, fact: Committed) -> None:
             poison = isinstance(data, dict) and data.get(POISON) is True
             name, mark = f"{key}.{len(of_key) + 1}", mark_of(data)
             unfit = mark is not None and mark[1] in _unfit(found, fact)
-            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark, event, unfit, poison)
+            one = Born(index, event.id, key, name, record, position, fact.at_ms, mark, event, unfit, poison, dated_ms)
             of_key.append(one)
             found.born.setdefault(event.id, one)
             found.records.setdefault(record, []).append(one)
@@ -282,10 +313,10 @@ def _rejected(found: History, index: int, fact: Rejected) -> None:
 def _moved(found: History, index: int, fact: Moved) -> None:
     if fact.state == "parked":
         found.parked_records.setdefault(fact.record, index)
-        invoked = found.invoked.get(fact.invocation)
+        destination = found.destination_of(fact.invocation)
         for one in found.records.get(fact.record, ()):
             if fact.events is None or str(one.position) in fact.events:
-                found.parks.setdefault(one.event_id, Park(index, None if invoked is None else invoked.destination, one))
+                found.parks.setdefault(one.event_id, Park(index, destination, one))
 
 
 def _left(found: History, _: int, fact: Left) -> None:
@@ -309,6 +340,23 @@ def _written(found: History, _: int, fact: Written) -> None:
 
 def _invoked(found: History, _: int, fact: Invoked) -> None:
     found.invoked[fact.invocation] = fact
+
+
+def _applied(found: History, index: int, fact: Applied) -> None:
+    for event in fact.events:
+        found.applied.setdefault(event, index)
+
+
+def _delivered(found: History, _: int, fact: Delivered) -> None:
+    found.delivered[fact.invocation] = fact
+
+
+def _swept(found: History, index: int, fact: Swept) -> None:
+    found.sweeps[fact.invocation] = index, fact
+
+
+def _operated(found: History, _: int, fact: Operated) -> None:
+    found.operated_in[fact.invocation] = fact
 
 
 def _ended(found: History, _: int, fact: Ended) -> None:
@@ -350,8 +398,10 @@ def _checkpointed(found: History, _: int, fact: Checkpointed) -> None:
 
 _READERS: dict[type, Callable[..., None]] = {
     Accepted: _accepted,
+    Applied: _applied,
     Checkpointed: _checkpointed,
     Committed: _committed,
+    Delivered: _delivered,
     Discarded: _discarded,
     Ended: _ended,
     Faulted: _faulted,
@@ -360,10 +410,12 @@ _READERS: dict[type, Callable[..., None]] = {
     Invoked: _invoked,
     Left: _left,
     Moved: _moved,
+    Operated: _operated,
     Rejected: _rejected,
     Sent: _sent,
     Started: _started,
     Swallowed: _swallowed,
+    Swept: _swept,
     Trimmed: _trimmed,
     Written: _written,
 }

@@ -35,7 +35,18 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.faults import Faults, PlannedFault
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["BUS", "COMMIT", "NO_TROUBLES", "PARK", "SETTLE", "Network", "Troubles", "client_error"]
+__all__ = [
+    "BUS",
+    "COMMIT",
+    "NO_TROUBLES",
+    "PARK",
+    "RECOVERY_CALLS",
+    "RECOVERY_QUERIES",
+    "SETTLE",
+    "Network",
+    "Troubles",
+    "client_error",
+]
 
 T = TypeVar("T")
 
@@ -83,6 +94,14 @@ PARK = Troubles(
     throttled="park_throttled",
     throttling="ProvisionedThroughputExceededException",
 )
+RECOVERY_CALLS = Troubles(
+    lost_before="recovery_lost_before",
+    lost_after="recovery_lost_after",
+    throttled="recovery_throttled",
+    throttling="ProvisionedThroughputExceededException",
+)
+RECOVERY_QUERIES = Troubles(throttled="recovery_throttled", throttling="ProvisionedThroughputExceededException")
+"""A query that gets no answer changes nothing: one that is throttled says the same."""
 COMMIT = Troubles(
     lost_before="commit_lost_before",
     lost_after="commit_lost_after",
@@ -133,7 +152,7 @@ class Network:
             reply = _Failed(ReadTimeoutError(endpoint_url=_url(where)))
         how = type(reply.error).__name__ if isinstance(reply, _Failed) else ""
         self.ledger.note(Heard(self.kernel.now_ms, where, operation, call.invocation, call.number, how))
-        self.boundary(process)
+        self.boundary(process, after=True)
         if isinstance(reply, _Succeeded):
             return reply.value
         try:
@@ -141,8 +160,11 @@ class Network:
         finally:
             del reply  # the error has this frame: a circle otherwise
 
-    def boundary(self, process: Process) -> None:
-        """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed."""
+    def boundary(self, process: Process, *, after: bool = False) -> None:
+        """Stand before or after an effect: where a process may die, hang, or have its clock changed. Raises Killed.
+
+        It stands still after one alone: what has been decided by the time that it was, is not sent long after that.
+        """
         owner = self.kernel.here().owner
         if owner is not process and isinstance(owner, Process):
             self._refuse(process, owner)
@@ -153,6 +175,10 @@ class Network:
         if perils.hang in left and self._peril(perils.hang, process, at) is not None:
             while True:
                 self.kernel.wait()
+        if after and perils.freeze in left and (freeze := self._peril(perils.freeze, process, at)) is not None:
+            process.frozen_until_ms = self.kernel.now_ms + freeze.amount_ms
+        if after and process.frozen_until_ms > self.kernel.now_ms:
+            self.kernel.wait(process.frozen_until_ms)
         if perils.crash in left and self._peril(perils.crash, process, at) is not None:
             process.kill()
             self.kernel.here()

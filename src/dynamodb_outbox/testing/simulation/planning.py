@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from dynamodb_outbox.testing.simulation.faults import LASTING, PARTS, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import CONSUMED, LASTING, PARTS, PlannedFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.writers import Write
 
-__all__ = ["AFTER_LONG_MS", "AIMS", "Moments", "aimed", "long_fault", "planned"]
+__all__ = ["AFTER_LONG_MS", "AIMS", "Moments", "aimed", "at_consumers", "long_fault", "planned"]
 
 T = TypeVar("T")
 
@@ -73,6 +73,19 @@ _FIGURES = {
     "commit_conflict": _FEW,
     "commit_throttled": _FEW,
     "writer_crash": _Figures(nth=(0, 4)),
+    "consumer_crash": _Figures(nth=(0, 20), times=(1, 2)),
+    "consumer_frozen": _Figures(nth=(0, 20), amount_ms=(1_000, 30_000), times=(1, 2)),
+    "message_late": _Figures(amount_ms=(1_000, 60_000), times=(1, 3)),
+    "message_again": _FEW,
+    "apply_lost_before": _LOST,
+    "apply_lost_after": _LOST,
+    "apply_conflict": _FEW,
+    "apply_throttled": _FEW,
+    "recovery_throttled": _Figures(times=(1, 6)),
+    "recovery_lost_before": _LOST,
+    "recovery_lost_after": _LOST,
+    "recovery_crash": _Figures(nth=(4, 30), times=(1, 2)),
+    "recovery_frozen": _Figures(amount_ms=(5_000, 150_000), nth=(6, 30), times=(1, 2)),
     "clock_skew": _Figures(amount_ms=(-120_000, 120_000), times=(1, 4), at_start=True),
     "clock_jump": _Figures(amount_ms=(-60_000, 60_000)),
 }
@@ -108,6 +121,16 @@ def _where(chance: Chance, kind: str, destinations: Sequence[str]) -> str:
     elif kind in _OF_A_DESTINATION and len(destinations) > 1:
         places += destinations
     return places[chance.whole(0, len(places) - 1, "where")]
+
+
+_AT_CONSUMERS = (3, 7)
+
+
+def at_consumers(chance: Chance, until_ms: int) -> list[PlannedFault]:
+    """Return faults that strike consumers, drawn apart from all others: those are the same with and without them."""
+    kinds = sorted(CONSUMED)
+    several = range(chance.whole(*_AT_CONSUMERS, "several"))
+    return [planned(chance.of(n), kinds[chance.whole(0, len(kinds) - 1, "kind", n)], (), until_ms) for n in several]
 
 
 # --- aims -------------------------------------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_JUMP",
+    "CONSUMER_PERILS",
     "FUNCTION_PERILS",
     "NO_PERILS",
+    "RECOVERY_PERILS",
     "START_MS",
     "WRITER_PERILS",
     "Perils",
@@ -39,15 +41,21 @@ _FORGET_AFTER = 64
 
 @dataclass(frozen=True)
 class Perils:
-    """Which kinds of faults make a process die, and hang, at a boundary of an effect; "" is none."""
+    """Which kinds of faults make a process die, and hang, at a boundary of an effect; "" is none.
+
+    `freeze`: which makes it stand still for a while, after an effect.
+    """
 
     crash: str = ""
     hang: str = ""
+    freeze: str = ""
 
 
 NO_PERILS = Perils()
 FUNCTION_PERILS = Perils("crash", "function_timeout")
 WRITER_PERILS = Perils("writer_crash")
+CONSUMER_PERILS = Perils("consumer_crash", freeze="consumer_frozen")
+RECOVERY_PERILS = Perils("recovery_crash", freeze="recovery_frozen")
 
 
 class ProcessClock:
@@ -102,6 +110,7 @@ class Process:
     invocation    the number of the invocation that it is at work on, or has been last; 0: none
     boundaries    how often it has stood before or after an effect; `Network` counts, whoever begins something new sets
                   it back to 0
+    frozen_until_ms    until when it stands still, wherever an effect of it ends before that
     when_killed   called once, when it is killed
     """
 
@@ -121,6 +130,7 @@ class Process:
         self.alive = True
         self.invocation = 0
         self.boundaries = 0
+        self.frozen_until_ms = 0
         self.clock = ProcessClock(kernel, wall_offset_ms)
         self.entropy = ProcessEntropy(f"{seed}/{name}")
         self.when_killed: Callable[[], None] | None = None

@@ -53,6 +53,7 @@ class RecordsClient(SimulatedClient):
     def __init__(self, network: Network, process: Process, table: Table, *, config: Config = TABLE_CONFIG) -> None:
         super().__init__(network, process, service="dynamodb", where=_WHERE, region=REGION, config=config)
         self._table = table
+        self._troubles = PARK
 
     def get_item(self, **request: Any) -> dict[str, Any]:
         """GetItem; always consistent."""
@@ -64,7 +65,7 @@ class RecordsClient(SimulatedClient):
             found = self._table.get_item(key)
             return {} if found is None else {"Item": dict(found)}
 
-        return self._call("GetItem", act, PARK)
+        return self._call("GetItem", act, self._troubles)
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
@@ -85,7 +86,7 @@ class RecordsClient(SimulatedClient):
             found = [self._table.get_item(key) for key in wanted["Keys"]]
             return {"Responses": {table: [dict(item) for item in found if item is not None]}, "UnprocessedKeys": {}}
 
-        return self._call("BatchGetItem", act, PARK)
+        return self._call("BatchGetItem", act, self._troubles)
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems, whose first action is the one about a record."""
@@ -124,7 +125,7 @@ class RecordsClient(SimulatedClient):
             self._noted(key, invocation, lambda: write(by))
             return {}
 
-        return self._call(operation, act, PARK)
+        return self._call(operation, act, self._troubles)
 
     def _throttled(self, invocation: int, statements: int) -> int | None:
         """Return the statement that is throttled, if one is. Raises ClientError when the whole call is."""

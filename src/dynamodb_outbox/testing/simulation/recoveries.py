@@ -7,12 +7,14 @@ strike that concerned none of them is not an effective one.
 
     nothing was open            there were none, or all of them had been accepted or parked before (which they have to
                                 be, for a batch to be redelivered)
-    in the invocation           they were accepted in the invocation that met the fault
+    in the invocation           they were accepted, by a consumer applied, in the invocation that met the fault
     parked                      it ended with one of them parked, the others accepted
-    delivered again             the event source handed their records to another invocation
+    delivered again             the event source handed their records to another invocation, or a queue their messages
     given up                    the event source discarded them, to its on-failure destination
     trimmed                     they went out of the stream unread
-    read on                     for faults of the stream and its source: they were accepted or parked later
+    swept, redriven             a sweeper published them, or an operator
+    read on                     for faults of the stream and its source, and of messages: they were accepted, parked or
+                                applied later
     settled, left pending       for faults of settling: whether all records that were open for it were settled later
     told committed, told failed, told unknown, died    for faults that a writer met: what it was told then
     open                        not done at the end; there is a violation then
@@ -24,6 +26,7 @@ from collections import Counter
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Carrying, Queued
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Discarded,
@@ -53,6 +56,8 @@ _HELD_MS = 200
 NOTHING_OPEN = "nothing was open"
 UNNOTICED = "lost unnoticed"
 """By a bus that had just vanished."""
+_RECOVERED = ("swept", "redriven")
+"""By somebody else than the relay."""
 
 
 def recoveries(of: History) -> Counter[tuple[str, str]]:
@@ -63,8 +68,12 @@ def recoveries(of: History) -> Counter[tuple[str, str]]:
 
 def _recovery(of: History, index: int, fault: Faulted, writers: Collection[str]) -> str:
     invoked = of.invoked.get(fault.invocation)
+    if fault.where == CONSUMER:
+        return _consumed(of, index, fault)
     if invoked is not None:
         return (_settled if fault.kind in _SETTLES else _of_invocation)(of, index, invoked)
+    if of.destination_of(fault.invocation) is not None:
+        return _by_recovery(of, index, fault.invocation)
     if fault.process or fault.kind in _TOLD or fault.where in writers:
         return _told(of, index, fault)
     if fault.kind == "redelivered":
@@ -154,8 +163,19 @@ def _of_invocation(of: History, index: int, invoked: Invoked) -> str:
     if not open_ones:
         return NOTHING_OPEN
     how = {_how(of, destination, one, invoked.invocation) for one in open_ones}
-    worst = ("open", "trimmed", UNNOTICED, "given up", "delivered again", "parked", "in the invocation")
+    worst = ("open", "trimmed", UNNOTICED, "given up", *_RECOVERED, "delivered again", "parked", "in the invocation")
     return next(one for one in worst if one in how)
+
+
+def _by_recovery(of: History, index: int, invocation: int) -> str:
+    """Say what came of a fault that a sweep met, or an operator: of what was open and sweeps, or operators, took on."""
+    how = {
+        _how(of, destination, one, invocation)
+        for one in of.born.values()
+        for destination in of.terms.destinations
+        if one.index < index and (taken := of.taken_at(destination, one)) is not None and taken > index
+    }
+    return next((one for one in ("in the invocation", "parked", *_RECOVERED) if one in how), NOTHING_OPEN)
 
 
 def _settled(of: History, index: int, invoked: Invoked) -> str:
@@ -172,6 +192,12 @@ def _how(of: History, destination: str, one: Born, invocation: int) -> str:
     done = of.done_at(destination, one)
     if done is None:
         return "open"
+    taken = of.taken_at(destination, one)
+    by = 0 if taken is None else getattr(of.facts[taken], "invocation", 0)
+    if by in of.sweeps or by in of.operated_in:
+        done = done if taken is None else taken
+        if by != invocation:
+            return _RECOVERED[by in of.operated_in]
     fact = of.facts[done]
     if isinstance(fact, Accepted):
         return "in the invocation" if fact.invocation == invocation else "delivered again"
@@ -190,7 +216,7 @@ def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations
         for destination in destinations
         if not _is_done_before(of, destination, one, index)
     }
-    for worst in ("open", "trimmed", UNNOTICED, "given up"):
+    for worst in ("open", "trimmed", UNNOTICED, "given up", *_RECOVERED):
         if worst in how:
             return worst
     return "read on" if how else NOTHING_OPEN
@@ -199,6 +225,25 @@ def _in_the_end(of: History, index: int, concerned: Iterable[Born], destinations
 def _is_done_before(of: History, destination: str, one: Born, index: int) -> bool:
     done = of.done_at(destination, one)
     return done is not None and done < index
+
+
+def _consumed(of: History, index: int, fault: Faulted) -> str:
+    """Say what became of the events of a delivery that met a fault, or of a message that did."""
+    of_message = fault.kind.startswith("message_")
+    met = of.facts[index + 1] if of_message else of.delivered.get(fault.invocation)
+    events = met.events if isinstance(met, Carrying) else ()
+    if isinstance(met, Queued) and met.again:
+        return "delivered again"
+    applied = [of.applied.get(event) for event in events]
+    done = [at for at in applied if at is not None]
+    if len(done) < len(applied):
+        return "open"
+    if all(at < index for at in done):
+        return NOTHING_OPEN
+    if isinstance(met, Queued):
+        return "read on"
+    by = {getattr(of.facts[at], "invocation", 0) for at in done if at > index}
+    return "in the invocation" if by == {fault.invocation} else "delivered again"
 
 
 def _told(of: History, index: int, fault: Faulted) -> str:

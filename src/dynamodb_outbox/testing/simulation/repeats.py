@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.testing.simulation.facts import Fact, Invoked, Said
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Delivered
+from dynamodb_outbox.testing.simulation.facts import Fact, Invoked, Said, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,6 +33,12 @@ class Repeated(Fact):
     first: int
     last: int
 
+    @property
+    def words(self) -> str:
+        """What people call them."""
+        which = "invocations" if self.first > 0 else "deliveries"
+        return f"{self.count:,} more {which} ({abs(self.first)} to {abs(self.last)}) ended the same way"
+
 
 def invocation_of(fact: Fact) -> int:
     """Return the invocation that a fact is part of; 0: none."""
@@ -47,7 +54,7 @@ def without_repeats(
     """
     told: defaultdict[int, list[Fact]] = defaultdict(list)
     for fact in facts:
-        if invocation_of(fact) in of.invoked:
+        if invocation_of(fact) in of.invoked or invocation_of(fact) in of.delivered:
             told[invocation_of(fact)].append(fact)
     marked = {number for number, its in told.items() if any(id(fact) in marks for fact in its)}
     left_out: set[int] = set()
@@ -58,9 +65,9 @@ def without_repeats(
             more = [number for number in numbers[1:-1] if number not in marked]
             if len(more) >= _FEWEST:
                 left_out.update(more)
-                following = next(number for number in numbers if number > more[-1])
-                invoked = of.invoked[following]
-                before[following] = Repeated(invoked.at_ms, invoked.destination, len(more), more[0], more[-1])
+                following = numbers[numbers.index(more[-1]) + 1]
+                at_ms, destination = _begun(of, following)
+                before[following] = Repeated(at_ms, destination, len(more), more[0], more[-1])
     kept: list[Fact] = []
     for fact in facts:
         number = invocation_of(fact)
@@ -72,15 +79,24 @@ def without_repeats(
 
 
 def _series(of: History, told: Collection[int]) -> Iterator[list[int]]:
-    """Yield the invocations of each lane, in order."""
-    lanes: defaultdict[tuple[str, str, int], list[int]] = defaultdict(list)
-    for number in sorted(told):
-        invoked = of.invoked[number]
-        lanes[invoked.destination, invoked.shard, invoked.lane].append(number)
-    yield from lanes.values()
+    """Yield the invocations of each lane, and the deliveries of the same messages, in order."""
+    series: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for number in sorted(told, key=abs):
+        invoked = of.invoked.get(number)
+        if invoked is None:
+            series[of.delivered[number].messages].append(number)
+        else:
+            series[invoked.destination, invoked.shard, invoked.lane].append(number)
+    yield from series.values()
+
+
+def _begun(of: History, number: int) -> tuple[int, str]:
+    """Return when an invocation began, and whose it is."""
+    invoked = of.invoked.get(number)
+    return (of.delivered[number].at_ms, CONSUMER) if invoked is None else (invoked.at_ms, invoked.destination)
 
 
 def _outcome(facts: Sequence[Fact], number: int, words: Callable[[Fact], str]) -> tuple[str, ...]:
     """Say what an invocation came to; what it was handed, and what it had to say, may differ."""
-    own = f"invocation {number}"
-    return tuple(words(fact).replace(own, "invocation") for fact in facts if not isinstance(fact, (Invoked, Said)))
+    own = named(number)
+    return tuple(words(fact).replace(own, "it") for fact in facts if not isinstance(fact, (Delivered, Invoked, Said)))

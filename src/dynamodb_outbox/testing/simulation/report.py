@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.testing.simulation.consuming.facts import Subscribed
 from dynamodb_outbox.testing.simulation.recoveries import NOTHING_OPEN
 from dynamodb_outbox.testing.simulation.timeline import timeline
 from dynamodb_outbox.words import counted
@@ -148,6 +149,7 @@ def told(scenario: Scenario, violations: Iterable[Violation], of: History, optio
     `options` are those of the call of `simulate`, as its further arguments.
     """
     first, *others = violations
+    again = f"run(failure.scenario, make_handler{', consumer=make_consumer' * bool(of.each(Subscribed))})"
     more = f"; also broken: {', '.join(one.invariant for one in others)}" if others else ""
     return "\n".join(
         [
@@ -159,6 +161,6 @@ def told(scenario: Scenario, violations: Iterable[Violation], of: History, optio
             "What happened (> shows the violation):",
             timeline(of.facts, of.terms, marked=first.facts),
             "",
-            f"Again: simulate(make_handler, seeds=[{scenario.seed}]{options}), or run(failure.scenario, make_handler).",
+            f"Again: simulate(make_handler, seeds=[{scenario.seed}]{options}), or {again}.",
         ]
     )

@@ -12,7 +12,7 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation.choice import Choice, check_factory, settings_of
@@ -23,7 +23,7 @@ from dynamodb_outbox.testing.simulation.kernel import Threads
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
 from dynamodb_outbox.testing.simulation.shrink import shrink
-from dynamodb_outbox.testing.simulation.world import run
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,11 +31,19 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.scenario import Scenario
-    from dynamodb_outbox.testing.simulation.world import FunctionWorld
+    from dynamodb_outbox.testing.simulation.world import FunctionWorld, MakeConsumer
 
     MakeHandler = Callable[[FunctionWorld], Callable[[Any, Any], Any]]
 
 __all__ = ["simulate"]
+
+
+class Made(NamedTuple):
+    """What makes the handler of a function, and of a sweeper."""
+
+    handler: MakeHandler
+    sweeper: MakeHandler
+
 
 _SEEDS = range(200)
 _SLICES = 8
@@ -60,6 +68,9 @@ def simulate(
     ordered: bool = True,
     poison: bool = True,
     foreign: bool = True,
+    sweeper: MakeHandler | None = None,
+    operator: bool = False,
+    consumer: MakeConsumer | None = None,
     faults: Collection[str] = USUAL,
     without: Collection[str] = (),
     settings: Mapping[str, Any] | None = None,
@@ -84,6 +95,13 @@ def simulate(
     foreign         whether there are other writers too: some of the events that can never be accepted are rows put in
                     by hand, which nobody can read or send, or records that another library wrote, with integers that
                     are too wide; and records of other Regions of a global table come in
+    sweeper         what makes the handler of a sweeper, which publishes in half of the runs what the stream has left
+                    behind; `sweeper_handler` makes this library's own. Without one there is none
+    operator        whether there is, in some of the runs, somebody who redrives what is parked, discards some of it,
+                    and redrives what the event source gave up, with this library's own code
+    consumer        what makes the handler of a consumer behind the buses, from a `ConsumerWorld`; `consumer_handler`
+                    makes this library's own inbox. It is there in a fifth of the runs, in all with
+                    settings={"consumers": 2}, and is asked to apply each event once. Without one there is none
     faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
     without         invariants that the handler is not asked to keep, of INVARIANTS
     settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
@@ -106,30 +124,36 @@ def simulate(
                         not come back for a minute of real time; clients that were kept from another run or instance
     """
     check_factory(make_handler)
+    if sweeper is not None:
+        check_factory(sweeper)
+    if consumer is not None:
+        check_factory(consumer, "consumer=")
+    made = Made(make_handler, sweeper or sweeper_handler)
     chosen = settings_of(settings or {})
-    choice = Choice(ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
+    of = (ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
+    choice = Choice(*of, sweeper=sweeper is not None, operator=operator, consumer=consumer)
     seeds = list(seeds)
     report = Report()
     if processes < 1:
         raise ConfigurationError(f"simulate(processes={processes}): at least 1.")
     if processes == 1:
-        report.add(_some(make_handler, choice, seeds, stop_at_first=stop_at_first))
+        report.add(_some(made, choice, seeds, stop_at_first=stop_at_first))
     else:
-        for part in _shared(make_handler, choice, seeds, processes, stop_at_first=stop_at_first):
+        for part in _shared(made, choice, seeds, processes, stop_at_first=stop_at_first):
             report.add(part)
     if report.failures and shrink_runs:
-        report.failures[0] = _smaller(make_handler, choice, report.failures[0], shrink_runs)
+        report.failures[0] = _smaller(made, choice, report.failures[0], shrink_runs)
     return report
 
 
-def _shared(
-    make_handler: MakeHandler, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool
-) -> Iterator[Report]:
-    _check_sendable(make_handler, processes)
+def _shared(made: Made, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool) -> Iterator[Report]:
+    for make_handler in made:
+        _check_sendable(make_handler, processes)
+    _check_sendable(choice.consumer, processes, "consumer")
     slices = [part for n in range(processes * _SLICES) if (part := seeds[n :: processes * _SLICES])]
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            futures = [pool.submit(_some, make_handler, choice, part, stop_at_first=stop_at_first) for part in slices]
+            futures = [pool.submit(_some, made, choice, part, stop_at_first=stop_at_first) for part in slices]
         except BrokenProcessPool:
             raise _not_started(processes) from None
         for future in futures:
@@ -143,7 +167,9 @@ def _shared(
                 return
 
 
-def _check_sendable(make_handler: MakeHandler, processes: int) -> None:
+def _check_sendable(
+    make_handler: MakeHandler | MakeConsumer | None, processes: int, argument: str = "make_handler"
+) -> None:
     """Raise ConfigurationError when a function cannot be sent to other processes, or no process can be started here."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise _not_started(processes)
@@ -152,7 +178,7 @@ def _check_sendable(make_handler: MakeHandler, processes: int) -> None:
     except Exception as error:
         name = getattr(make_handler, "__qualname__", repr(make_handler))
         raise ConfigurationError(
-            f"simulate({name}, processes={processes}): other processes find make_handler by its name, so it has to be "
+            f"simulate({name}, processes={processes}): other processes find {argument} by its name, so it has to be "
             "a function at the top of a module, no lambda and none that another one makes; or processes=1."
         ) from error
 
@@ -164,20 +190,20 @@ def _not_started(processes: int) -> ConfigurationError:
     )
 
 
-def _some(make_handler: MakeHandler, choice: Choice, seeds: Iterable[int], *, stop_at_first: bool) -> Report:
+def _some(made: Made, choice: Choice, seeds: Iterable[int], *, stop_at_first: bool) -> Report:
     """Run some seeds, one after the other."""
     report = Report()
     with _lightly(), standing(), contextlib.closing(Threads()) as threads:
         for seed in seeds:
-            _add_run(report, seed, make_handler, choice, threads)
+            _add_run(report, seed, made, choice, threads)
             if report.failures and stop_at_first:
                 break
     return report
 
 
-def _add_run(report: Report, seed: int, make_handler: MakeHandler, choice: Choice, threads: Threads) -> None:
+def _add_run(report: Report, seed: int, made: Made, choice: Choice, threads: Threads) -> None:
     scenario = choice.scenario(seed)
-    of = _ran(scenario, make_handler, choice, threads)
+    of = _ran(scenario, made, choice, threads)
     report.events.append(sum(len(events) for _, fact in of.each(Committed) for _, events in fact.records))
     report.accepted += len(of.each(Accepted))
     report.recoveries += recoveries(of)
@@ -186,14 +212,14 @@ def _add_run(report: Report, seed: int, make_handler: MakeHandler, choice: Choic
         report.failures.append(Failure(seed, violations, scenario, told(scenario, violations, of, choice.options)))
 
 
-def _ran(scenario: Scenario, make_handler: MakeHandler, choice: Choice, threads: Threads) -> History:
+def _ran(scenario: Scenario, made: Made, choice: Choice, threads: Threads) -> History:
     """Run a scenario, and read its ledger. What the run before left behind is taken away first."""
     if gc.isenabled():
         gc.collect(0)
-    return choice.read(scenario, run(scenario, make_handler, threads=threads))
+    return choice.read(scenario, choice.run(scenario, made.handler, sweeper=made.sweeper, threads=threads))
 
 
-def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_runs: int) -> Failure:
+def _smaller(made: Made, choice: Choice, failure: Failure, most_runs: int) -> Failure:
     """Shrink the scenario of a failure to one that breaks the same invariant first.
 
     A handler that keeps something from run to run may break nothing the second time: its failure stays as it was, and
@@ -203,13 +229,13 @@ def _smaller(make_handler: MakeHandler, choice: Choice, failure: Failure, most_r
     with _lightly(), standing(), contextlib.closing(Threads()) as threads:
 
         def fails(scenario: Scenario) -> bool:
-            found = choice.broken(_ran(scenario, make_handler, choice, threads))
+            found = choice.broken(_ran(scenario, made, choice, threads))
             return wanted in {violation.invariant for violation in found}
 
         if not fails(failure.scenario):
             return _not_again(failure)
         scenario = shrink(failure.scenario, fails, most_runs=most_runs)
-        of = _ran(scenario, make_handler, choice, threads)
+        of = _ran(scenario, made, choice, threads)
     violations = sorted(choice.broken(of), key=lambda violation: violation.invariant != wanted)
     if not violations:
         return _not_again(failure)

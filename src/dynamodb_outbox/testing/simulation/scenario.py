@@ -11,10 +11,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.testing.simulation.chance import Chance
-from dynamodb_outbox.testing.simulation.faults import LASTING, SILENT, USUAL, FaultPlan, PlannedFault
+from dynamodb_outbox.testing.simulation.faults import (
+    CONSUMED,
+    LASTING,
+    RECOVERY,
+    SILENT,
+    USUAL,
+    FaultPlan,
+    PlannedFault,
+)
 from dynamodb_outbox.testing.simulation.history import Terms
-from dynamodb_outbox.testing.simulation.planning import AFTER_LONG_MS, AIMS, Moments, aimed, long_fault, planned
+from dynamodb_outbox.testing.simulation.planning import (
+    AFTER_LONG_MS,
+    AIMS,
+    Moments,
+    aimed,
+    at_consumers,
+    long_fault,
+    planned,
+)
+from dynamodb_outbox.testing.simulation.recovery import (
+    OPERATOR,
+    SWEEPER,
+    Operation,
+    operations,
+    operator_settings,
+    recovery_faults,
+    sweeper_settings,
+)
 from dynamodb_outbox.testing.simulation.unfit import BY_HAND
 from dynamodb_outbox.testing.simulation.writers import Write
 
@@ -63,6 +89,13 @@ class Settings:
     filtered            whether the mappings have the filter for INSERTs of records
     settle              what settling makes of a record, by the layout of its writer
     relay_settle        what the layout of the relay has instead, as in the middle of a deployment
+    consumers           instances of the consumer that may be at work at once, where there is one; 0: there is none
+    retention_ms        after which the stream forgets a record
+    sweep_every_ms      how often a sweeper comes; 0: there is none
+    sweepers            how many sweeps begin at a time
+    sweep_timeout_ms    of a sweeper's function
+    min_age_ms          of the records that it sweeps
+    index_lag_ms        how far the index is behind the table, at most
     """
 
     shards: int = 1
@@ -86,6 +119,13 @@ class Settings:
     filtered: bool = True
     settle: Settle = "expire"
     relay_settle: Settle = "expire"
+    consumers: int = 0
+    retention_ms: int = STREAM_RETENTION_MS
+    sweep_every_ms: int = 0
+    sweepers: int = 1
+    sweep_timeout_ms: int = 120_000
+    min_age_ms: int = 20_000
+    index_lag_ms: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +137,7 @@ class Scenario:
     writes: tuple[Write, ...]
     faults: tuple[PlannedFault, ...]
     faults_until_ms: int
+    operations: tuple[Operation, ...] = ()
 
     @property
     def ends_ms(self) -> int:
@@ -125,8 +166,11 @@ class Scenario:
             ordered_keys=ordered_keys,
             ordered_records=ordered,
             parks_keys=settings.on_poison == "park_key",
-            parked_keys=ordered_keys and settings.on_poison == "park_key",
+            parked_keys=ordered_keys and settings.on_poison == "park_key" and not self.operations,
             settle=settings.settle,
+            swept=settings.sweep_every_ms > 0,
+            min_age_ms=settings.min_age_ms,
+            redriven=any(one.of and one.at_ms > self.faults_until_ms for one in self.operations),
         )
 
     @property
@@ -137,7 +181,8 @@ class Scenario:
     def plainer(self) -> Sequence[Callable[[Scenario], Scenario]]:
         """Return the steps that make a scenario plainer in one respect each: a setting, or a kind of write."""
         settings = [_plainer_setting(name) for name in Settings.__dataclass_fields__]
-        return [*settings, _without_commands, _of_new_items, _with_one_event_each, _with_each_fault_once]
+        more = [_with_one_consumer, _without_commands, _of_new_items, _with_one_event_each, _with_each_fault_once]
+        return [*settings, *more]
 
     def __str__(self) -> str:
         plain = Settings()
@@ -149,6 +194,7 @@ class Scenario:
         lines = [f"seed {self.seed}; settings: {', '.join(changed) or 'the plainest'}"]
         lines += [f"  {write.at_ms / 1000:9.3f} s  {_told(write)}" for write in self.writes]
         lines += [f"  {fault.at_ms / 1000:9.3f} s  fault {_fault(fault)}" for fault in self.faults]
+        lines += [f"  {one.at_ms / 1000:9.3f} s  an operator {one.does}" for one in self.operations]
         return "\n".join(lines)
 
 
@@ -182,6 +228,7 @@ _AMOUNTS = {
     **dict.fromkeys(SILENT, "in silence"),
     "trim": "of what is older than {:,} ms",
     "late_visibility": "for {:,} ms",
+    "consumer_frozen": "for {:,} ms",
 }
 """What an amount says of a fault; of the others, by how much."""
 
@@ -205,6 +252,10 @@ def _fault(fault: PlannedFault) -> str:
 def _plainer_setting(name: str) -> Callable[[Scenario], Scenario]:
     plain: dict[str, Any] = {name: getattr(Settings(), name)}
     return lambda one: replace(one, settings=replace(one.settings, **plain))
+
+
+def _with_one_consumer(one: Scenario) -> Scenario:
+    return replace(one, settings=replace(one.settings, consumers=min(1, one.settings.consumers)))
 
 
 def _without_commands(one: Scenario) -> Scenario:
@@ -240,19 +291,26 @@ def generate(
     faults: tuple[int, int] = FAULT_COUNT,
     destinations: int = 1,
     also: Collection[str] = (),
+    sweeper: bool = False,
+    operator: bool = False,
+    consumers: int | None = None,
 ) -> Scenario:
     """Return the scenario of a seed: with about so many events and faults, from least to most.
 
-    Each of the kinds of faults `also`, which are none of the usual ones, comes once.
+    Each of the kinds of faults `also`, which are none of the usual ones, comes once. With `sweeper` there is one in
+    half of the seeds, and all else is as without. With `operator` there is one in some, and in half of these the
+    mapping gives up. With so many `consumers` unless that is None: then chance decides.
     """
     chance = Chance(seed).of("scenario")
     settings = _settings(chance.of("settings"), DESTINATIONS[:destinations])
+    if consumers is not None:
+        settings = replace(settings, consumers=consumers)
     lasting_ms = chance.whole(30_000, 120_000, "lasting")
     writes = _writes(chance.of("writes"), chance.whole(*events, "events"), lasting_ms)
     age_ms = None if settings.record_age_s == _FOREVER else settings.record_age_s * 1_000
     until_ms = lasting_ms + chance.whole(2_000, 60_000, "until")
     long = [one for one in [long_fault(chance.of("long"), settings.destinations, lasting_ms, age_ms)] if one]
-    kinds = sorted(USUAL)
+    kinds = sorted(USUAL - RECOVERY - CONSUMED)
     chosen = [kinds[chance.whole(0, len(kinds) - 1, "kind", n)] for n in range(chance.whole(*faults, "faults"))]
     where, armed_ms = settings.destinations, until_ms * 3 // 4
     drawn = [planned(chance.of("fault", n), kind, where, armed_ms) for n, kind in enumerate(chosen)]
@@ -263,12 +321,32 @@ def generate(
         kind = AIMS[one.whole(0, len(AIMS) - 1, "kind")]
         drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
     drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
-    return Scenario(
+    drawn += at_consumers(chance.of("consumers"), armed_ms) if settings.consumers else []
+    if sweeper and (more := sweeper_settings(chance.of("sweeper"))):
+        settings = replace(settings, **more)
+        forgets = "retention_ms" in more
+        drawn += recovery_faults(chance.of("sweeper", "faults"), SWEEPER, where, armed_ms, forgets=forgets)
+    scenario = Scenario(
         seed=seed,
         settings=settings,
         writes=writes,
         faults=tuple(sorted([*long, *drawn], key=lambda fault: fault.at_ms)),
         faults_until_ms=max([until_ms, *(one.at_ms + one.amount_ms + AFTER_LONG_MS for one in long)]),
+    )
+    return _operated(scenario, chance.of("operator"), armed_ms) if operator else scenario
+
+
+def _operated(one: Scenario, chance: Chance, armed_ms: int) -> Scenario:
+    """Return a scenario with an operator, if its seed has one."""
+    changed = operator_settings(chance)
+    if changed is None:
+        return one
+    more = recovery_faults(chance.of("faults"), OPERATOR, one.settings.destinations, armed_ms, forgets=False)
+    return replace(
+        one,
+        settings=replace(one.settings, **changed),
+        faults=tuple(sorted([*one.faults, *more], key=lambda fault: fault.at_ms)),
+        operations=operations(chance.of("operations"), one.faults_until_ms, one.ends_ms),
     )
 
 
@@ -304,6 +382,7 @@ def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
         filtered=_happens(chance, "filtered", 0.5),
         settle=settle,
         relay_settle=other if _happens(chance, "deployment", 0.25) else settle,
+        consumers=chance.whole(1, 3, "consumers") if _happens(chance, "consumed", 0.2) else 0,
     )
 
 

@@ -1,6 +1,7 @@
 """Makes a failing scenario small: less happens in it, and it still fails in the same way.
 
-Delta debugging (Zeller's ddmin) over the parts of a scenario: its writes, its faults, and at last its settings, each
+Delta debugging (Zeller's ddmin) over the parts of a scenario: its writes, its faults, what an
+operator does, and at last its settings, each
 replaced by a plainer one. It works because a run draws its random decisions by what they are about (the order of what
 is due in the same millisecond, by that millisecond) and not from one stream of numbers: without one fault, all the rest
 of the run stays as it was until the fault's absence shows.
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.testing.simulation.faults import PlannedFault
+    from dynamodb_outbox.testing.simulation.recovery import Operation
     from dynamodb_outbox.testing.simulation.scenario import Scenario
     from dynamodb_outbox.testing.simulation.writers import Write
 
@@ -34,6 +36,7 @@ def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], *, most_runs: 
         before = scenario
         scenario = _fewer_writes(scenario, tries.fails)
         scenario = _fewer_faults(scenario, tries.fails)
+        scenario = _fewer_operations(scenario, tries.fails)
         for plainer in scenario.plainer():
             candidate = plainer(scenario)
             if candidate != scenario and tries.fails(candidate):
@@ -92,3 +95,10 @@ def _fewer_faults(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scen
         return fails(replace(scenario, faults=tuple(faults)))
 
     return replace(scenario, faults=tuple(smallest(scenario.faults, still)))
+
+
+def _fewer_operations(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
+    def still(operations: Sequence[Operation]) -> bool:
+        return fails(replace(scenario, operations=tuple(operations)))
+
+    return replace(scenario, operations=tuple(smallest(scenario.operations, still)))

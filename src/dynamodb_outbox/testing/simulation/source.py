@@ -90,6 +90,7 @@ class Source:
     """The mapping of a stream to the function of one destination.
 
     `machine` makes the machine of a shard: another one than ours can be tried. `kept` is what the mapping remembers.
+    `on_failure(shard, discard)` is called with what it gives up.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Source:
         destination: str,
         starting: StartingPosition = StartingPosition.TRIM_HORIZON,
         machine: Callable[..., ShardMachine] = ShardMachine,
+        on_failure: Callable[[str, Discard], object] | None = None,
     ) -> None:
         self.destination = destination
         self.kept = Kept()
@@ -115,6 +117,7 @@ class Source:
         self._config = config
         self._starting = starting
         self._machine = machine
+        self._on_failure = on_failure
         self._run: _Run | None = None
         self._lives = 0
         stream.watch(self._readable)
@@ -267,6 +270,8 @@ class Source:
             elif isinstance(command, Discard):
                 numbers = tuple(record.sequence_number for record in command.records)
                 self._ledger.note(Discarded(now_ms, self.destination, shard, numbers, command.condition.value))
+                if self._on_failure is not None:
+                    self._on_failure(shard, command)
             elif isinstance(command, WaitUntil):
                 reader.timer_ms = command.at_ms
                 self._kernel.call_at(command.at_ms - START_MS, partial(self._tick, run, reader, command.at_ms))

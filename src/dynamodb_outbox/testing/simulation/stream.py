@@ -26,7 +26,7 @@ from dynamodb_outbox.adapters.streams import lambda_form
 from dynamodb_outbox.core.codec.size import item_bytes
 from dynamodb_outbox.core.eventsource.records import StreamRecord, stream_record
 from dynamodb_outbox.core.eventsource.ttl import ttl_delete
-from dynamodb_outbox.core.limits import ITERATOR_MS, STREAM_PAGE_RECORDS
+from dynamodb_outbox.core.limits import ITERATOR_MS, STREAM_PAGE_RECORDS, STREAM_RETENTION_MS
 from dynamodb_outbox.testing.simulation.facts import RecordKey, Trimmed, Written
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.process import START_MS
@@ -54,7 +54,6 @@ __all__ = [
 
 STREAM_ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-31T12:00:00.000"
 
-_RETENTION_MS = 24 * 60 * 60 * 1000
 _HASHES = 1 << 32
 _FIRST_NUMBER = 90
 """Where sequence numbers start, at most: numbers of two and three digits are soon in one batch."""
@@ -104,6 +103,7 @@ class StreamSettings:
     spread_ms   a change gets its place in the shard up to so much later
     lag_ms      a record can be read so much later than it has its place, at least and at most
     listed_ms   the children of a split are listed up to so much later, and never before their parent
+    retention_ms    after which a record is trimmed: 24 hours on AWS
     """
 
     shards: int = 1
@@ -111,6 +111,7 @@ class StreamSettings:
     spread_ms: int = 0
     lag_ms: tuple[int, int] = (0, 0)
     listed_ms: int = 0
+    retention_ms: int = STREAM_RETENTION_MS
 
 
 @dataclass(frozen=True)
@@ -370,8 +371,8 @@ class Stream:
         return self._shards[name]
 
     def _trim_old(self) -> None:
-        if self._kernel.now_ms > _RETENTION_MS:
-            self.trim(self._kernel.now_ms - _RETENTION_MS)
+        if self._kernel.now_ms > self._settings.retention_ms:
+            self.trim(self._kernel.now_ms - self._settings.retention_ms)
 
     def _readable(self, shard: _Shard) -> int:
         """Return how many of the records that are kept can be read now."""

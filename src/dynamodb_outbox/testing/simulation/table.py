@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dynamodb_outbox.core.eventsource.ttl import expired as has_expired
 from dynamodb_outbox.core.limits import TOKEN_LIFE_MS, TRANSACTION_ACTIONS
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import RecordKey
     from dynamodb_outbox.testing.simulation.faults import FaultPlan, Faults
     from dynamodb_outbox.testing.simulation.kernel import Kernel
-    from dynamodb_outbox.testing.simulation.stream import Stream
 
-__all__ = ["REGION", "TABLE", "Table", "cancelled"]
+__all__ = ["REGION", "TABLE", "Changes", "Table", "cancelled"]
 
 TABLE = STREAM_ARN.split("/")[1]
 REGION = STREAM_ARN.split(":")[3]
@@ -56,16 +55,24 @@ _UNDERSTOOD = frozenset(
 )  # fmt: skip
 
 
+class Changes(Protocol):
+    """What takes the changes of a table: its stream."""
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Take the changes of one transaction, committed now."""
+
+
 class Table:
-    """One table, called TABLE, in the Region REGION, with an outbox in it as `layout` says.
+    """One table, called TABLE unless it has another `name`, in the Region REGION, with an outbox as `layout` says.
 
     Both of its keys are text, `sk` is the name of the second. Raises NotSimulated for a layout without one.
     """
 
-    def __init__(self, kernel: Kernel, stream: Stream, layout: Layout, chance: Chance) -> None:
+    def __init__(self, kernel: Kernel, stream: Changes, layout: Layout, chance: Chance, *, name: str = TABLE) -> None:
         if layout.sk is None:
             raise NotSimulated("a table without a sort key")
         self.items: dict[RecordKey, WireItem] = {}
+        self.name = name
         self.layout = layout
         self.sk = layout.sk
         self._kernel = kernel
@@ -73,10 +80,15 @@ class Table:
         self._chance = chance.of("table")
         self._tokens: dict[str, tuple[Mapping[str, Any], int]] = {}
         """What was committed with a token, and when."""
+        self._watchers: list[Callable[[RecordKey, WireItem | None], object]] = []
 
     def key_of(self, attributes: WireItem) -> RecordKey:
         """Return an item's name, from the item or its key."""
         return attributes[self.layout.pk]["S"], attributes[self.sk]["S"]
+
+    def watch(self, watcher: Callable[[RecordKey, WireItem | None], object]) -> None:
+        """Call `watcher(key, item)` after each change of an item; None: it was deleted."""
+        self._watchers.append(watcher)
 
     def get_item(self, key: WireItem) -> WireItem | None:
         """Return an item, as GetItem with ConsistentRead does; None when there is none."""
@@ -206,7 +218,7 @@ class Table:
         if not action.keys() <= _UNDERSTOOD:
             strange = sorted(action.keys() - _UNDERSTOOD)
             raise NotSimulated(f"{operation} with {', '.join(strange)}: with {', '.join(sorted(_UNDERSTOOD))} it is.")
-        if action["TableName"] != TABLE:
+        if action["TableName"] != self.name:
             raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")
         return self.key_of(action["Item"] if "Item" in action else action["Key"])
 
@@ -231,6 +243,8 @@ class Table:
                 self.items[key] = after
             names = {self.layout.pk: {"S": key[0]}, self.sk: {"S": key[1]}}
             changes.append(Change(key, names, before, after, by, expired))
+            for watcher in self._watchers:
+                watcher(key, after)
         self._stream.append(changes)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Carrying, Subscribed
+from dynamodb_outbox.testing.simulation.consuming.words import CONSUMER_WORDS
 from dynamodb_outbox.testing.simulation.facts import (
     Accepted,
     Answered,
@@ -23,17 +25,21 @@ from dynamodb_outbox.testing.simulation.facts import (
     Heard,
     Intended,
     Invoked,
+    Leased,
     Left,
     Moved,
+    Operated,
     Raised,
     Rejected,
     Said,
     Sent,
     Started,
     Swallowed,
+    Swept,
     Told,
     Trimmed,
     Written,
+    named,
 )
 from dynamodb_outbox.testing.simulation.history import history
 from dynamodb_outbox.testing.simulation.repeats import Repeated, invocation_of, without_repeats
@@ -79,15 +85,14 @@ def timeline(
 
 def _line(of: History, fact: Fact, *, marked: bool) -> str:
     if isinstance(fact, Repeated):
-        which = f"{fact.count:,} more invocations ({fact.first} to {fact.last})"
-        return f"  {'...':>11}  {fact.destination:<22} {which} ended the same way"
+        return f"  {'...':>11}  {fact.destination:<22} {fact.words}"
     who, what = WORDS[type(fact)](of, fact)
     return f"{_MARK if marked else ' '} {fact.at_ms / 1000:>9.3f} s  {who:<22} {what}"
 
 
 def _goes_without_saying(fact: Fact) -> bool:
     """Whether a fact is an intention, a request or a good answer, which other facts tell of."""
-    return isinstance(fact, (Intended, Left, Sent)) or (isinstance(fact, Heard) and not fact.error)
+    return isinstance(fact, (Intended, Left, Sent, Subscribed)) or (isinstance(fact, Heard) and not fact.error)
 
 
 # --- what concerns the marked facts -----------------------------------------------------------------------------------
@@ -102,6 +107,8 @@ class _Focus:
         places = [of.places[record] for record in self._records if record in of.places]
         self._shards, self._numbers = {shard for shard, _ in places}, {number for _, number in places}
         handed = {number for number, invoked in of.invoked.items() if self._numbers & set(invoked.numbers)}
+        events = {one.event_id for record in self._records for one in of.records.get(record, ())}
+        handed |= {number for number, fact in of.delivered.items() if not events.isdisjoint(fact.events)}
         self._invocations = (handed | {invocation_of(fact) for fact in about}) - {0}
 
     def has(self, fact: Fact) -> bool:
@@ -114,7 +121,7 @@ class _Focus:
             return fact.number in self._numbers
         if isinstance(fact, Gap):
             return fact.shard in self._shards
-        if isinstance(fact, (Accepted, Committed, Moved, Rejected, Swallowed)):
+        if isinstance(fact, (Accepted, Carrying, Committed, Moved, Rejected, Swallowed)):
             return any(record in self._records for record in _records(self._of, fact))
         return invocation_of(fact) in self._invocations
 
@@ -124,6 +131,8 @@ def _records(of: History, fact: Fact) -> Iterator[RecordKey]:
         yield from (record for record, _ in fact.records)
     elif isinstance(fact, (Accepted, Rejected, Swallowed)) and fact.event_id in of.born:
         yield of.born[fact.event_id].record
+    elif isinstance(fact, Carrying):
+        yield from (of.born[event].record for event in fact.events if event in of.born)
     elif isinstance(fact, Moved):
         yield fact.record
 
@@ -160,6 +169,20 @@ def _invoked(of: History, fact: Invoked) -> tuple[str, str]:
     lane = f", lane {fact.lane}" if fact.lane else ""
     words = f"begins on {fact.instance} with {_several(fact.numbers)} of {fact.shard}{lane}"
     return _who(fact.destination, fact.invocation), words + (f": {'; '.join(carried)}" if carried else "")
+
+
+def _swept(_: History, fact: Swept) -> tuple[str, str]:
+    clock = f", its clock off by {fact.ahead_ms:,} ms" if fact.ahead_ms else ""
+    return f"sweep {fact.invocation}", f"begins on {fact.instance}{clock}"
+
+
+def _leased(of: History, fact: Leased) -> tuple[str, str]:
+    until = "left" if fact.until_ms is None else f"taken until {fact.until_ms / 1000:.3f} s"
+    return "table", f"has the lease of {fact.shard} {until}, by {_of_invocation(of, fact.invocation)}"
+
+
+def _operated(_: History, fact: Operated) -> tuple[str, str]:
+    return fact.process, fact.does
 
 
 def _accepted(of: History, fact: Accepted) -> tuple[str, str]:
@@ -229,7 +252,7 @@ def _left(_: History, fact: Left) -> tuple[str, str]:
 
 
 def _faulted(_: History, fact: Faulted) -> tuple[str, str]:
-    meets = f", met by invocation {fact.invocation}" if fact.invocation else ""
+    meets = f", met by {named(fact.invocation)}" if fact.invocation else ""
     return "FAULT", f"{fact.kind} at {fact.where}{meets}"
 
 
@@ -247,6 +270,7 @@ def _heard(of: History, fact: Heard) -> tuple[str, str]:
 
 
 WORDS: dict[type, Callable[..., tuple[str, str]]] = {
+    **CONSUMER_WORDS,
     Accepted: _accepted,
     Answered: _answered,
     Checkpointed: _checkpointed,
@@ -258,14 +282,17 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
     Heard: _heard,
     Intended: _intended,
     Invoked: _invoked,
+    Leased: _leased,
     Left: _left,
     Moved: _moved,
+    Operated: _operated,
     Raised: _raised,
     Rejected: _rejected,
     Said: _said,
     Sent: _sent,
     Started: _started,
     Swallowed: _swallowed,
+    Swept: _swept,
     Told: _told,
     Trimmed: _trimmed,
     Written: _written,
@@ -273,12 +300,17 @@ WORDS: dict[type, Callable[..., tuple[str, str]]] = {
 
 
 def _who(destination: str, invocation: int) -> str:
-    return f"{destination} invocation {invocation}"
+    return f"{destination} {named(invocation)}"
 
 
 def _of_invocation(of: History, number: int) -> str:
+    if number in of.sweeps:
+        return f"sweep {number}"
+    if number in of.operated_in:
+        return of.operated_in[number].process
     invoked = of.invoked.get(number)
-    return _who("" if invoked is None else invoked.destination, number).strip()
+    whose = CONSUMER if number in of.delivered else "" if invoked is None else invoked.destination
+    return _who(whose, number).strip()
 
 
 def _record(of: History, record: RecordKey) -> str:

@@ -1,8 +1,8 @@
 """One run: the parts of the simulated world put together as a scenario says, and let go.
 
     writers ─▶ table ─▶ stream ─▶ event source ─▶ function ─▶ bus        (the last three once for each destination)
-                 ▲                                    │
-                 └────────────── settle, park ────────┘
+                 ▲                                    │          │
+                 └────────────── settle, park ────────┘          └─▶ queue ─▶ consumer ─▶ its own table   (if any)
 
 Everything between the parts goes through the network, and everything that happens through the kernel; the ledger is
 what is left of a run.
@@ -14,8 +14,8 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.core.eventsource.config import MappingConfig
 from dynamodb_outbox.core.eventsource.filters import NO_FILTERS, compile_filters
@@ -28,34 +28,45 @@ from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
 from dynamodb_outbox.testing.simulation.chance import Chance
+from dynamodb_outbox.testing.simulation.consuming.world import subscribed
 from dynamodb_outbox.testing.simulation.crew import StrandCrew
 from dynamodb_outbox.testing.simulation.facts import Ledger, Left
 from dynamodb_outbox.testing.simulation.faults import Faults
 from dynamodb_outbox.testing.simulation.functions import Function
 from dynamodb_outbox.testing.simulation.guard import guarded
+from dynamodb_outbox.testing.simulation.index import Index
+from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
+from dynamodb_outbox.testing.simulation.on_failure import BucketClient, OnFailure, QueueClient, StreamClient
+from dynamodb_outbox.testing.simulation.operating import Operator
+from dynamodb_outbox.testing.simulation.queries import QueryingClient
 from dynamodb_outbox.testing.simulation.records import RecordsClient
-from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from, raised_at
+from dynamodb_outbox.testing.simulation.refusal import raised_at
 from dynamodb_outbox.testing.simulation.source import Source
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
+from dynamodb_outbox.testing.simulation.sweeping import SweeperFunction, sweeper_handler
 from dynamodb_outbox.testing.simulation.table import TABLE, Table
 from dynamodb_outbox.testing.simulation.writers import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
 
-    from dynamodb_outbox.errors import OutboxError
-    from dynamodb_outbox.ports import Clock, Crew, Entropy
+    from dynamodb_outbox.testing.simulation.consuming.queue import Queue
+    from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings, Settle
     from dynamodb_outbox.testing.simulation.writers import Write
 
+    Handler = Callable[[Any, Any], Any]
+    MakeConsumer = Callable[[ConsumerWorld], Handler]
+
+W = TypeVar("W")
+
 __all__ = ["LAYOUT", "FunctionWorld", "mapping_of", "relay_handler", "run"]
 
-LAYOUT = Layout(version="version", published_for=timedelta(minutes=1))
+LAYOUT = Layout(version="version", published_for=timedelta(minutes=1), index_shards=2)
 """The table of every run, but for what settling makes of a record.
 
 Published records are kept for a minute, so that TTL has something to delete.
@@ -68,8 +79,8 @@ _LISTED_MS = 1_000
 """The children of a split are listed so much later, at most."""
 
 
-@dataclass(frozen=True)
-class FunctionWorld:
+@dataclass(frozen=True, kw_only=True)
+class FunctionWorld(InstanceWorld):
     """What the code of a function finds in a new instance: its clients, its clock, and how it was set up.
 
     destination     what the function publishes to; its bus has this name. Entries for another name are answered as
@@ -78,42 +89,19 @@ class FunctionWorld:
     ordering        "key" or "none": whether order is asked of the relay in this run
     in_flight       how many requests to the bus the relay is to have under way at the same time
     on_poison       "park" or "park_key": what is asked of the relay about events that the bus can never accept
-    clock, entropy  the ports of `dynamodb_outbox.ports`; code that is to be simulated asks no other clock
+    min_age_ms      of a sweeper: how old a record has to be for it, in milliseconds
+
+    `client()` has "events" (PutEvents), and "dynamodb" (what records need).
     """
 
     destination: str
-    table: str
-    layout: Layout
     ordering: Any
     in_flight: int
     on_poison: Any
-    clock: Clock
-    entropy: Entropy
-    _clients: dict[str, Callable[[], Any]]
-    _make_crew: Callable[[int], Crew]
-    _stop: Callable[[OutboxError], NoReturn]
-
-    def client(self, service: str) -> Any:
-        """Return what stands for `boto3.client(service)`: "events" (PutEvents), "dynamodb" (what records need).
-
-        Another service, and later an operation or an argument that is not simulated, ends the run with NotSimulated.
-        Real clients are refused in the same way while a run is going on.
-        """
-        if service not in self._clients:
-            known = ", ".join(self._clients)
-            self._stop(NotSimulated(f"no service {service!r} is simulated{called_from()}: {known} are."))
-        return self._clients[service]()
-
-    def crew(self, size: int) -> Crew:
-        """Return so many workers for tasks side by side.
-
-        A thread of the handler's own that calls a client, the clock or a crew ends the run with NotSimulated: it runs
-        outside of virtual time.
-        """
-        return self._make_crew(size)
+    min_age_ms: int
 
 
-def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
+def relay_handler(world: FunctionWorld) -> Handler:
     """Return this library's own relay to EventBridge."""
     relay = Relay(
         EventBridge(world.destination, client=world.client("events")),
@@ -131,17 +119,24 @@ def relay_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
 
 def run(
     scenario: Scenario,
-    make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+    make_handler: Callable[[FunctionWorld], Handler],
     *,
+    consumer: MakeConsumer | None = None,
     threads: Threads | None = None,
+    sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]] = sweeper_handler,
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
-    `threads` are kept from run to run, which is faster. Raises NotSimulated for what handlers ask of the world that is
-    not in it, ConfigurationError for a `make_handler` that makes none, and what a part of the world raised that none
-    may raise.
+    `sweeper` makes the handler of the sweeper, where the scenario has one. Without `consumer` there is no consumer,
+    whatever the scenario says. `threads` are kept from run to run, which is faster. Raises NotSimulated for what
+    handlers ask of the world that is not in it, ConfigurationError for a `make_handler`, `sweeper` or `consumer` that
+    makes none, and what a part of the world raised that none may raise.
     """
-    world = _World(scenario, make_handler, threads)
+    world = _World(scenario, make_handler, consumer, threads)
+    if scenario.settings.sweep_every_ms:
+        world.sweep(scenario, sweeper)
+    if scenario.operations:
+        world.operate(scenario)
     with guarded(world.kernel, world.ledger):
         try:
             world.kernel.run(scenario.ends_ms)
@@ -155,23 +150,54 @@ class _World:
     def __init__(
         self,
         scenario: Scenario,
-        make_handler: Callable[[FunctionWorld], Callable[[Any, Any], Any]],
+        make_handler: Callable[[FunctionWorld], Handler],
+        consumer: MakeConsumer | None,
         threads: Threads | None,
     ) -> None:
         self._settings = scenario.settings
+        self._is_operated = bool(scenario.operations)
         self._chance = Chance(scenario.seed).of("run")
         self._make_handler = make_handler
         self.kernel = Kernel(random.Random(scenario.seed), threads)  # noqa: S311 -- the same in each run
         self.ledger = Ledger()
         faults = Faults(scenario.plan, self.kernel, self.ledger)
         self._network = Network(self.kernel, self.ledger, faults, self._chance)
+        self._queue = self._subscribe(consumer)
         self._stream = Stream(self.kernel, self.ledger, self._chance, _stream_settings(self._settings))
         self._table = Table(self.kernel, self._stream, _layout(self._settings.settle), self._chance)
+        self._buses: list[Bus] = []
+        self._on_failure = OnFailure(self.kernel)
         self._stream.arm(scenario.plan, faults)
         self._table.arm(scenario.plan, faults)
         for destination in self._settings.destinations:
             self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
+
+    def sweep(self, scenario: Scenario, make_sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]]) -> None:
+        """Put a sweeper beside the relay of the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def handler(process: Process) -> Callable[[Any, Any], Any]:
+            client = partial(QueryingClient, self._network, process, self._table, index)
+            return self._handler(make_sweeper, "sweeper", self._function_world(process, bus, dynamodb=client))
+
+        SweeperFunction(self._network, bus.destination, handler, self._settings).schedule(scenario)
+
+    def operate(self, scenario: Scenario) -> None:
+        """Let an operator do what the scenario says, to the first destination."""
+        bus, index = self._buses[0], self._index
+
+        def world_of(process: Process) -> FunctionWorld:
+            return self._function_world(
+                process,
+                bus,
+                dynamodb=partial(QueryingClient, self._network, process, self._table, index),
+                dynamodbstreams=partial(StreamClient, self._network, process, self._stream),
+                s3=partial(BucketClient, self._network, process, self._on_failure),
+                sqs=partial(QueueClient, self._network, process, self._on_failure),
+            )
+
+        Operator(self._network, bus.destination, world_of).plan(scenario.operations)
 
     def note_what_is_left(self) -> None:
         """Write down how the outbox is at the end."""
@@ -179,11 +205,13 @@ class _World:
 
     def _connect(self, destination: str) -> Source:
         """Put a bus, a function and an event source mapping behind the stream; return the mapping."""
-        bus = Bus(self._network, destination, refuses_poison=destination not in self._settings.tolerant)
+        refuses_poison = destination not in self._settings.tolerant
+        bus = Bus(self._network, destination, refuses_poison=refuses_poison, queue=self._queue)
+        self._buses.append(bus)
         function = Function(
             self._network,
             destination,
-            lambda process: self._handler(self._function_world(process, bus)),
+            lambda process: self._handler(self._make_handler, "make_handler", self._function_world(process, bus)),
             instances=self._settings.instances,
             timeout_ms=self._settings.function_timeout_ms,
         )
@@ -195,19 +223,32 @@ class _World:
             mapping_of(self._settings),
             destination=destination,
             starting=StartingPosition(self._settings.starting),
+            on_failure=partial(self._on_failure.keep, destination) if self._is_operated else None,
         )
         source.create()
         return source
 
-    def _handler(self, world: FunctionWorld) -> Callable[[Any, Any], Any]:
+    def _subscribe(self, consumer: MakeConsumer | None) -> Queue | None:
+        """Put a consumer behind the buses, if there is to be one, and return its queue."""
+        settings = self._settings
+        if consumer is None or not settings.consumers:
+            return None
+        return subscribed(
+            self._network,
+            lambda world: self._handler(consumer, "consumer", world),
+            instances=settings.consumers,
+            timeout_ms=settings.function_timeout_ms,
+        )
+
+    def _handler(self, make: Callable[[W], Handler], named: str, world: W) -> Handler:
         """Make a handler. One that cannot be made because of a call that failed may be the next time."""
         try:
-            handler = self._make_handler(world)
+            handler = make(world)
         except Exception as error:
             if _is_of_a_call(error):
                 raise
             place = raised_at(error)
-            said = f"make_handler(world) raised {type(error).__name__}: {error} ({place})."
+            said = f"{named}(world) raised {type(error).__name__}: {error} ({place})."
             wrong = ConfigurationError(said)
             wrong.__cause__ = error
             self.kernel.stop(wrong)
@@ -215,28 +256,35 @@ class _World:
             made = "nothing" if handler is None else f"{type(handler).__name__} {handler!r}"
             self.kernel.stop(
                 ConfigurationError(
-                    f"make_handler(world) returned {made[:100]}, and has to return the handler, a function of (event, "
-                    "context). For a handler that needs nothing of the world: simulate(lambda world: handler)."
+                    f"{named}(world) returned {made[:100]}, and has to return the handler, a function of (event, "
+                    f"context). For a handler that needs nothing of the world: {named}=lambda world: handler."
                 )
             )
         return handler
 
-    def _function_world(self, process: Process, bus: Bus) -> FunctionWorld:
+    @cached_property
+    def _index(self) -> Index:
+        """The index of pending records; it has what is written after it was first asked for."""
+        return Index(self.kernel, self._table, self._chance, self._settings.index_lag_ms)
+
+    def _function_world(self, process: Process, bus: Bus, **clients: Callable[[], Any]) -> FunctionWorld:
         return FunctionWorld(
-            bus.destination,
-            TABLE,
-            _layout(self._settings.relay_settle),
-            self._settings.ordering,
-            self._settings.in_flight,
-            self._settings.on_poison,
-            process.clock,
-            process.entropy,
-            {
+            destination=bus.destination,
+            table=TABLE,
+            layout=_layout(self._settings.relay_settle),
+            ordering=self._settings.ordering,
+            in_flight=self._settings.in_flight,
+            on_poison=self._settings.on_poison,
+            min_age_ms=self._settings.min_age_ms,
+            clock=process.clock,
+            entropy=process.entropy,
+            _clients={
                 "events": partial(bus.client, process),
                 "dynamodb": partial(RecordsClient, self._network, process, self._table),
+                **clients,
             },
-            partial(StrandCrew, self.kernel, process),
-            self.kernel.stop,
+            _make_crew=partial(StrandCrew, self.kernel, process),
+            _stop=self.kernel.stop,
         )
 
     def _start_writers(self, scenario: Scenario) -> None:
@@ -268,6 +316,7 @@ def _stream_settings(settings: Settings) -> StreamSettings:
         spread_ms=settings.spread_ms,
         lag_ms=(0, settings.lag_ms),
         listed_ms=_LISTED_MS,
+        retention_ms=settings.retention_ms,
     )
 
 

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.core.record.decode import decode
-from dynamodb_outbox.core.record.schema import SCHEMA
+from dynamodb_outbox.core.record.schema import AT, PENDING_INDEX, SCHEMA
 from dynamodb_outbox.errors import CommitFailed, CommitUnknown, ConditionFailed, OutboxError
 from dynamodb_outbox.outbox import Outbox
 from dynamodb_outbox.sdk.errors import TRANSPORT
@@ -327,13 +327,18 @@ class TableClient(SimulatedClient):
 
     def _committed(self, request: Mapping[str, Any], writer: str, change: str, attempt: int) -> None:
         table, layout, records, items = self._table, self._table.layout, [], set()
+        dates: list[int | None] = []
         for member in request["TransactItems"]:
             ((kind, action),) = member.items()
             written = action["Item"] if kind == "Put" else action["Key"]
             partition, sort_key = table.key_of(written)
             if kind == "Put" and sort_key.startswith(layout.prefix):
                 records.append(((partition, sort_key), _events(written, layout)))
+                dates.append(int(written[AT]["N"]) if PENDING_INDEX in written else None)
             elif kind != "ConditionCheck" and not partition.startswith(layout.guard_prefix):
                 items.add((partition, sort_key))
         token, now_ms = request["ClientRequestToken"], self._network.kernel.now_ms
-        self._network.ledger.note(Committed(now_ms, token, writer, change, tuple(records), frozenset(items), attempt))
+        written_items = frozenset(items)
+        self._network.ledger.note(
+            Committed(now_ms, token, writer, change, tuple(records), written_items, attempt, tuple(dates))
+        )

@@ -1,8 +1,8 @@
 """What must hold of every run, one function each: a pure reading of the ledger that yields what broke.
 
-P1 to P4 are the promises of the library; the others say how a relay keeps them, so that a relay that broke none of the
-promises by luck is found as well. Each is about what took effect (what the bus accepted, what the table stored), never
-about what somebody was told. The names are stable: tests and reports go by them.
+P1 to P6 are the promises of the library; the others say how a relay, and a consumer, keep them, so that one that broke
+none of the promises by luck is found as well. Each is about what took effect (what the bus accepted, what the table
+stored), never about what somebody was told. The names are stable: tests and reports go by them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from dynamodb_outbox.testing.simulation.invariants.answers import (
     ends_in_time,
     nothing_after_the_end,
     published_from_inserts,
+)
+from dynamodb_outbox.testing.simulation.invariants.applying import (
+    acknowledged_after_applied,
+    acknowledged_in_the_end,
+    applied_in_the_end,
+    applied_once,
+    effects_add_up,
+    own_events_once,
 )
 from dynamodb_outbox.testing.simulation.invariants.commits import (
     commands_commit_once,
@@ -45,6 +53,12 @@ from dynamodb_outbox.testing.simulation.invariants.states import (
     settled_after_accepted,
     settled_as_it_says,
     settled_in_the_end,
+)
+from dynamodb_outbox.testing.simulation.invariants.sweeps import (
+    parked_is_the_operators,
+    swept_in_order,
+    swept_under_a_lease,
+    swept_when_old_enough,
 )
 
 if TYPE_CHECKING:
@@ -81,12 +95,22 @@ INVARIANTS: dict[str, Callable[[History], Iterator[Found]]] = {
         order_in_record,
         items_in_order,
         parked_keys_stay_parked,
+        applied_once,
+        applied_in_the_end,
+        effects_add_up,
+        own_events_once,
+        acknowledged_after_applied,
+        acknowledged_in_the_end,
         settled_after_accepted,
         settled_as_it_says,
         settled_in_the_end,
         parked_only_what_cannot_pass,
         parked_stays_parked,
         parks_are_limited,
+        parked_is_the_operators,
+        swept_when_old_enough,
+        swept_in_order,
+        swept_under_a_lease,
         published_from_inserts,
         answers_after_partial_failure,
         answers_name_the_batch,

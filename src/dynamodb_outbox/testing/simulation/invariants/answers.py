@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Heard, Raised, Sent
+from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Heard, Raised, Sent, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ __all__ = [
     "published_from_inserts",
 ]
 
-HANGS = frozenset(("function_timeout",))
+HANGS = frozenset(("function_timeout", "recovery_frozen"))
 """Faults that make a call hang for longer than its client allows: no code could have ended in time."""
 
-CRASHES = frozenset(("crash",))
+CRASHES = frozenset(("crash", "consumer_crash", "recovery_crash"))
 """Faults of which a process dies."""
 
 UNTOLD = frozenset(("entry_malformed_answer",))
@@ -77,7 +77,7 @@ def answers_name_the_batch(of: History) -> Iterator[Found]:
     """Demand that an answer names sequence numbers of its batch; anything else is a failure of all of it."""
     for index, fact in of.each(Answered):
         if fact.whole:
-            words = f"the answer of invocation {fact.invocation} fails its whole batch: {fact.whole}"
+            words = f"the answer of {named(fact.invocation)} fails its whole batch: {fact.whole}"
             invocation = of.invoked.get(fact.invocation)
             yield words, (*([] if invocation is None else [of.facts.index(invocation)]), index)
 
@@ -106,15 +106,19 @@ def answers_name_what_is_open(of: History) -> Iterator[Found]:
             shown = [accepted[fact.invocation].get(one.event_id) for one in ones]
             if shown and all(at is not None for at in shown):
                 name = "+".join(one.name for one in ones)
-                words = f"the answer of invocation {fact.invocation} asks for {name} again, which it saw accepted"
+                words = f"the answer of {named(fact.invocation)} asks for {name} again, which it saw accepted"
                 yield words, (*(at for at in shown if at is not None), index)
 
 
 def ends_in_time(of: History) -> Iterator[Found]:
-    """Demand that a function ends before its time-out, unless a call hung for longer than its client allows."""
+    """Demand that a function ends before its time-out, unless a call hung for longer than its client allows.
+
+    Not asked of a consumer: where its table answers nothing, the time goes by, and what it was handed comes again.
+    """
     for number, ended in of.ended.items():
-        if ended.how == "timeout" and not HANGS & of.faulted.get(number, set()):
-            words = f"invocation {number} ran into its time-out, and no call had hung"
+        excused = number in of.delivered or HANGS & of.faulted.get(number, set())
+        if ended.how == "timeout" and not excused:
+            words = f"{named(number)} ran into its time-out, and no call had hung"
             shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
             yield words, tuple(map(of.facts.index, shown))
 
@@ -124,7 +128,7 @@ def dies_of_a_crash_alone(of: History) -> Iterator[Found]:
     for number, ended in of.ended.items():
         if ended.how == "crash" and not CRASHES & of.faulted.get(number, set()):
             shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
-            yield f"invocation {number} died, and no crash had struck it", tuple(map(of.facts.index, shown))
+            yield f"{named(number)} died, and no crash had struck it", tuple(map(of.facts.index, shown))
 
 
 def nothing_after_the_end(of: History) -> Iterator[Found]:
@@ -137,14 +141,14 @@ def nothing_after_the_end(of: History) -> Iterator[Found]:
     for index, fact in of.among(Sent, Heard, Answered, Raised):
         if isinstance(fact, Sent):
             if fact.invocation in over:
-                yield f"invocation {fact.invocation} sent a request after it had ended", (over[fact.invocation], index)
+                yield f"{named(fact.invocation)} sent a request after it had ended", (over[fact.invocation], index)
             under_way.setdefault(fact.invocation, {})[fact.call] = index
         elif isinstance(fact, Heard):
             under_way.get(fact.invocation, {}).pop(fact.call, None)
         elif isinstance(fact, (Answered, Raised)):
             over[fact.invocation] = index
             for sent in under_way.get(fact.invocation, {}).values():
-                yield f"invocation {fact.invocation} ended while a request of it was under way", (sent, index)
+                yield f"{named(fact.invocation)} ended while a request of it was under way", (sent, index)
 
 
 def _first_record(of: History, invocation: int) -> Sequence[Born]:

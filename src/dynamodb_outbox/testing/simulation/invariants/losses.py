@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.testing.simulation.facts import Checkpointed, Committed, Faulted, Heard, Invoked, Said, Sent
+from dynamodb_outbox.testing.simulation.facts import (
+    Checkpointed,
+    Committed,
+    Faulted,
+    Heard,
+    Invoked,
+    Said,
+    Sent,
+    Written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,11 +33,14 @@ def nothing_is_lost(of: History) -> Iterator[Found]:
     """P2. What was committed is accepted by every destination, parked, or given up to the on-failure destination.
 
     Lost is what will not be delivered again: it is behind the checkpoint, or was never in the stream. What was trimmed
-    unread is not, where the source has a gap; what it had read before is.
+    unread is not, where the source has a gap; what it had read before is. Where there is a sweeper, what is in its
+    index is accepted or parked all the same.
     """
     for destination, one in _left(of):
         place = of.places.get(one.record)
-        if place is None:
+        if of.done_at(destination, one) is not None:
+            yield f"the stream had lost {one.name}, and nobody has published it", (one.index,)
+        elif place is None:
             yield f"{one.name} was committed and never appeared in the stream", (one.index,)
         elif _is_passed(of, destination, place):
             shown = _invocations_with(of, destination, one)
@@ -40,7 +52,9 @@ def everything_ends(of: History) -> Iterator[Found]:
     stuck = [
         (destination, one)
         for destination, one in _left(of)
-        if (place := of.places.get(one.record)) is not None and not _is_passed(of, destination, place)
+        if of.done_at(destination, one) is None
+        and (place := of.places.get(one.record)) is not None
+        and not _is_passed(of, destination, place)
     ]
     for destination, one in sorted(stuck, key=lambda left: (left[0], left[1].event_id) not in of.refused):
         words = f"{one.name} is stuck: long after the last fault {destination} has not accepted it"
@@ -51,8 +65,10 @@ def everything_ends(of: History) -> Iterator[Found]:
             if left is not None:
                 yield f"{left} of {shard} is before the checkpoint of {destination}, long after the last fault", ()
     news_ms = max((fact.at_ms for kind in (Committed, Faulted) for _, fact in of.each(kind)), default=0)
-    for index, fact in of.each(Invoked):
-        if fact.at_ms > news_ms + _REST_MS:
+    late = [(index, fact) for index, fact in of.each(Invoked) if fact.at_ms > news_ms + _REST_MS]
+    new = {(fact.shard, fact.number) for _, fact in of.each(Written) if fact.at_ms > news_ms + _REST_MS // 2 and late}
+    for index, fact in late:
+        if any((fact.shard, number) not in new for number in fact.numbers):
             yield f"{fact.destination} is invoked again and again, long after the last fault", (index,)
 
 
@@ -77,8 +93,30 @@ def _left(of: History) -> Iterator[tuple[str, Born]]:
     """Yield what is not done at the end: (destination, event)."""
     for one in of.born.values():
         for destination in of.terms.destinations:
-            if of.done_at(destination, one) is None:
+            done = of.taken_at if _is_swept(of, one) or _is_redriven(of, destination, one) else of.done_at
+            if done(destination, one) is None:
                 yield destination, one
+
+
+def _is_swept(of: History, one: Born) -> bool:
+    """Whether a sweeper sees the record of an event for as long as it waits, and it is left to nobody else.
+
+    Of a record that is parked an operator publishes all events, also those that it is not parked for.
+    """
+    is_seen = of.terms.swept and one.dated_ms is not None and one.record not in of.operated
+    return is_seen and one.record not in of.parked_records
+
+
+def _is_redriven(of: History, destination: str, one: Born) -> bool:
+    """Whether an operator had what was given up of an event: not when it died with that in hand, or was too late.
+
+    What somebody deleted counts as published long ago, where that is how published ones go.
+    """
+    place = of.places.get(one.record)
+    if not of.terms.redriven or place is None or (destination, place) not in of.given_up:
+        return False
+    is_the_operators = one.record in of.operated or one.record in of.parked_records
+    return place not in of.trimmed and not is_the_operators and of.operated_in.keys().isdisjoint(of.ended)
 
 
 def _is_passed(of: History, destination: str, place: tuple[str, str]) -> bool:

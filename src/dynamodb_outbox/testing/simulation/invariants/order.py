@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import RecordKey
     from dynamodb_outbox.testing.simulation.history import Born, Found, History, Place
 
-__all__ = ["items_in_order", "order_in_record", "order_per_key", "parked_keys_stay_parked"]
+__all__ = ["foregoing", "items_in_order", "order_in_record", "order_per_key", "parked_keys_stay_parked"]
 
 
 def order_per_key(of: History) -> Iterator[Found]:
     """P4. Of the events of one key, each is first accepted after those before it; parked and lost ones are left out.
 
-    Lost are those that the event source gave up or missed.
+    Lost are those that the event source gave up or missed. A sweeper has no stream to go by: it takes what it finds by
+    versions of the same item, and else by date, and both publish in that order then.
     """
     if of.terms.ordered_keys:
         for events in of.keys.values():
-            yield from _disorder(of, events, of.skipped_at)
+            yield from _disorder(of, events, of.skipped_at, by_date=True)
 
 
 def order_in_record(of: History) -> Iterator[Found]:
@@ -35,18 +36,24 @@ def order_in_record(of: History) -> Iterator[Found]:
 
 
 def parked_keys_stay_parked(of: History) -> Iterator[Found]:
-    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination."""
+    """P4. Where keys are parked, nothing that follows a parked event in its key is accepted by its destination.
+
+    What the event source had lost before it was parked stands in nobody's way; nor does what a sweep takes later by its
+    date.
+    """
     if not of.terms.parked_keys:
         return
     for events in of.keys.values():
         for destination in of.terms.destinations:
             park: tuple[int, Born] | None = None
-            for one in events:
+            for place, one in enumerate(events):
                 at, accepted = of.parked_at(destination, one), of.said_at(destination, one)
                 if park is not None and accepted is not None:
+                    if _is_swept_before(of, events[: place + 1], park[1], accepted):
+                        continue
                     words = f"{destination} accepted {one.name}, and {park[1].name} of its key is parked"
                     yield words, (park[0], accepted)
-                elif at is not None and accepted is None and park is None:
+                elif at is not None and accepted is None and park is None and of.skipped_at(destination, one) == at:
                     park = at, one
 
 
@@ -70,18 +77,63 @@ def items_in_order(of: History) -> Iterator[Found]:
                     yield words, (first[earlier], at)
 
 
-def _disorder(of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None]) -> Iterator[Found]:
+def _disorder(
+    of: History, events: Sequence[Born], left_out_at: Callable[[str, Born], int | None], *, by_date: bool = False
+) -> Iterator[Found]:
     for destination in of.terms.destinations:
         last: tuple[int, Born] | None = None
-        for one in events:
+        for place, one in enumerate(events):
             index, skipped = of.said_at(destination, one), left_out_at(destination, one)
             if index is None or (skipped is not None and skipped < index):
                 continue
             if last is not None and index < last[0]:
+                if by_date and _is_by_date(of, destination, events[: place + 1], index):
+                    continue
                 words = f"{destination} accepted {one.name} before {last[1].name}"
                 yield words, (last[1].index, one.index, index, last[0])
             else:
                 last = (index, one)
+
+
+def _is_by_date(of: History, destination: str, events: Sequence[Born], index: int) -> bool:
+    """Whether a sweep published the last of these events before others of them because of their dates.
+
+    Or because somebody had deleted them: then nobody sees them but the relay.
+    """
+    *_, one = events
+    by_sweep = getattr(of.facts[index], "invocation", 0) in of.sweeps and one.dated_ms is not None
+    there = (other for other in foregoing(events) if other.record not in of.operated) if by_sweep else ()
+    return by_sweep and not any(_is_later(of.said_at(destination, other), index) for other in there)
+
+
+def _is_swept_before(of: History, events: Sequence[Born], other: Born, index: int) -> bool:
+    """Whether a sweep published the last of these events, and takes another one of them after that."""
+    return getattr(of.facts[index], "invocation", 0) in of.sweeps and other not in foregoing(events)
+
+
+def _is_later(accepted: int | None, index: int) -> bool:
+    return accepted is not None and accepted > index
+
+
+def foregoing(events: Sequence[Born]) -> Iterator[Born]:
+    """Yield those of some events of a key that a sweep takes before the last one, if they are there: in commit order.
+
+    By their versions those of the same item, by their dates the others. These wait, in turn, for earlier versions of
+    their items, whatever the dates of those.
+    """
+    *before, one = events
+    latest_ms = 0
+    for other in before:
+        latest_ms = max(latest_ms, other.dated_ms or 0)
+        if (one.dated_ms or 0) > latest_ms or _is_earlier(other, one):
+            yield other
+
+
+def _is_earlier(one: Born, other: Born) -> bool:
+    """Whether their versions say of two events that one was first."""
+    if one.event is None or other.event is None or one.event.subject is None or one.event.sequence is None:
+        return False
+    return one.event.subject == other.event.subject and one.event.sequence < (other.event.sequence or "")
 
 
 def _changes(of: History) -> dict[RecordKey, list[Place]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.record.states import PARKED, PENDING, WAYS
+from dynamodb_outbox.core.record.states import DISCARDED, PARKED, PENDING, WAYS
 from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Faulted, Moved, Rejected
 from dynamodb_outbox.testing.simulation.process import CLOCK_JUMP
 
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _PARKS = 10
+_LOST_PARKS = frozenset(("park_lost_after", "recovery_lost_after"))
 _WINDOW_MS = 50_000
 """A minute, less the time that a park may be on its way."""
 
@@ -38,11 +39,11 @@ def settled_after_accepted(of: History) -> Iterator[Found]:
     Given up, or trimmed, is neither: nobody has got it.
     """
     for index, fact in of.each(Moved):
-        invocation = of.invoked.get(fact.invocation)
-        if fact.state != "published" or invocation is None:
+        destination = of.destination_of(fact.invocation)
+        if fact.state != "published" or destination is None:
             continue
         for one in of.records.get(fact.record, ()):
-            done = of.taken_at(invocation.destination, one)
+            done = of.taken_at(destination, one)
             if done is None or done > index:
                 yield f"the record of {one.name} was settled before {one.name} was accepted", (index,)
 
@@ -106,9 +107,17 @@ def parked_only_what_cannot_pass(of: History) -> Iterator[Found]:
 
 
 def parked_stays_parked(of: History) -> Iterator[Found]:
-    """Demand that what was parked, and not accepted, is parked in the table at the end, where an operator sees it."""
+    """Demand that what was parked, and not accepted, is parked in the table at the end, where an operator sees it.
+
+    Unless it is an operator who discards it.
+    """
+    discarded = {
+        fact.record for _, fact in of.each(Moved) if fact.state == DISCARDED and fact.invocation in of.operated_in
+    }
     for park in of.parks.values() if of.left is not None else ():
         one = park.event
+        if one.record in discarded:
+            continue
         by = of.terms.destinations if park.destination is None else (park.destination,)
         if all(of.said_at(name, one) is not None for name in by) or _is_operated(of, one.record):
             continue
@@ -127,21 +136,17 @@ def parks_are_limited(of: History) -> Iterator[Found]:
     frozen cannot tell it from time that has passed.
     """
     of_instance: defaultdict[str, list[int]] = defaultdict(list)
-    jumps = [
-        (index, of.invoked[fact.invocation].instance)
-        for index, fact in of.each(Faulted)
-        if fact.kind == CLOCK_JUMP and fact.invocation in of.invoked
-    ]
-    lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind == "park_lost_after"}
+    jumps = [(index, of.instance_of(fact.invocation)) for index, fact in of.each(Faulted) if fact.kind == CLOCK_JUMP]
+    lost = {fact.invocation for _, fact in of.each(Faulted) if fact.kind in _LOST_PARKS}
     for record, index in of.parked_records.items():
         invocation = getattr(of.facts[index], "invocation", 0)
-        invoked = of.invoked.get(invocation)
+        instance, destination = of.instance_of(invocation), of.destination_of(invocation)
         if (
-            invoked is not None
+            instance is not None
             and invocation not in lost
-            and any((invoked.destination, one.event_id) in of.refused for one in of.records.get(record, ()))
+            and any((destination, one.event_id) in of.refused for one in of.records.get(record, ()))
         ):
-            of_instance[invoked.instance].append(index)
+            of_instance[instance].append(index)
     for instance, parks in of_instance.items():
         for first, beyond in zip(parks, parks[_PARKS:], strict=False):
             jumped = any(first < index < beyond and whose == instance for index, whose in jumps)

@@ -1,0 +1,135 @@
+"""The consumer's table in virtual time: what stands in it is what was applied, whatever anybody was told.
+
+An effect of an event is a write of an item whose attribute `applied` is the event's id; where the item counts effects
+in `total`, each has to count one more. An event of the consumer's own is an outbox record in the table; its data say
+`of` which event it tells. Other items, such as inbox records, are the consumer's business.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+
+from dynamodb_outbox.core.record.decode import decode
+from dynamodb_outbox.testing.simulation.client import SimulatedClient
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Applied
+from dynamodb_outbox.testing.simulation.faults import Met
+from dynamodb_outbox.testing.simulation.network import Troubles, client_error
+from dynamodb_outbox.testing.simulation.table import REGION, cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dynamodb_outbox.core.values import WireItem
+    from dynamodb_outbox.layout import Layout
+    from dynamodb_outbox.testing.simulation.network import Network
+    from dynamodb_outbox.testing.simulation.process import Process
+    from dynamodb_outbox.testing.simulation.stream import Change
+    from dynamodb_outbox.testing.simulation.table import Table
+
+__all__ = ["APPLIED", "OF", "TOTAL", "ConsumerClient", "Effects"]
+
+APPLIED, TOTAL, OF = "applied", "total", "of"
+
+_CONFIG = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 1, "mode": "standard"})
+_APPLY = Troubles(
+    lost_before="apply_lost_before",
+    lost_after="apply_lost_after",
+    throttled="apply_throttled",
+    throttling="ProvisionedThroughputExceededException",
+)
+
+
+class Effects:
+    """Takes the changes of the consumer's table, as a stream does, and notes what was applied.
+
+    `invocation` is the one whose call is acted on.
+    """
+
+    def __init__(self, network: Network, layout: Layout) -> None:
+        self.invocation = 0
+        self._network = network
+        self._layout = layout
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Note the effects in the changes of one transaction, committed now."""
+        effects = [change for change in changes if change.new is not None and APPLIED in change.new]
+        own = tuple(of for change in changes for of in self._told(change))
+        if effects or own:
+            events = tuple(_applied(change) for change in effects)
+            odd = tuple(_applied(change) for change in effects if not _counts_on(change))
+            now_ms = self._network.kernel.now_ms
+            self._network.ledger.note(Applied(now_ms, events, self.invocation, own, odd))
+
+    def _told(self, change: Change) -> Iterator[str]:
+        """Yield of which events the events of a new record tell."""
+        if change.kind == "INSERT" and change.new is not None and change.item[1].startswith(self._layout.prefix):
+            for event in decode(change.new, self._layout, source=CONSUMER).events:
+                yield str(event.data.get(OF, ""))
+
+
+class ConsumerClient(SimulatedClient):
+    """boto3's client of "dynamodb" in a process of the consumer: single writes, transactions, and GetItem."""
+
+    def __init__(self, network: Network, process: Process, table: Table, effects: Effects) -> None:
+        super().__init__(network, process, service="dynamodb", where=CONSUMER, region=REGION, config=_CONFIG)
+        self._table = table
+        self._effects = effects
+
+    def get_item(self, **request: Any) -> dict[str, Any]:
+        """GetItem; always consistent."""
+        arguments = {"ConsistentRead": True, **request}
+        table, key = self._arguments("GetItem", arguments, "TableName", "Key", "ConsistentRead")[:2]
+        return self._call("GetItem", partial(self._got, table, key), _APPLY)
+
+    def put_item(self, **request: Any) -> dict[str, Any]:
+        """PutItem."""
+        return self._write("PutItem", partial(self._table.put_item, request, by=CONSUMER))
+
+    def update_item(self, **request: Any) -> dict[str, Any]:
+        """UpdateItem."""
+        return self._write("UpdateItem", partial(self._table.update_item, request, by=CONSUMER))
+
+    def delete_item(self, **request: Any) -> dict[str, Any]:
+        """DeleteItem."""
+        return self._write("DeleteItem", partial(self._table.delete_item, request, by=CONSUMER))
+
+    def transact_write_items(self, **request: Any) -> dict[str, Any]:
+        """TransactWriteItems."""
+        return self._write("TransactWriteItems", partial(self._transact, request))
+
+    def _got(self, table: str, key: WireItem) -> dict[str, Any]:
+        if table != self._table.name:
+            raise client_error("GetItem", "ResourceNotFoundException", f"there is no table {table!r}")
+        found = self._table.get_item(key)
+        return {} if found is None else {"Item": dict(found)}
+
+    def _write(self, operation: str, write: Callable[[], None]) -> dict[str, Any]:
+        invocation = self._process.invocation
+
+        def act() -> dict[str, Any]:
+            self._effects.invocation = invocation
+            write()
+            return {}
+
+        return self._call(operation, act, _APPLY)
+
+    def _transact(self, request: Mapping[str, Any]) -> None:
+        met = Met(0, self._process.name)
+        faults, invocation = self._network.faults, self._effects.invocation
+        if faults.take("apply_conflict", CONSUMER, invocation=invocation, met=met) is not None:
+            others = len(request["TransactItems"]) - 1
+            raise cancelled([{"Code": "TransactionConflict"}, *({"Code": "None"} for _ in range(others))])
+        self._table.transact_write_items(request, by=CONSUMER)
+
+
+def _applied(change: Change) -> str:
+    return str((change.new or {})[APPLIED]["S"])
+
+
+def _counts_on(change: Change) -> bool:
+    """Whether an effect counts one more than what was there, where it counts."""
+    after, before = (change.new or {}).get(TOTAL), (change.old or {}).get(TOTAL, {"N": "0"})
+    return after is None or int(after["N"]) == int(before["N"]) + 1

@@ -1,0 +1,127 @@
+"""What is asked of a consumer, each on a ledger that breaks it and on the nearest one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from simulation_ledger import accepted, good_run
+
+from dynamodb_outbox.testing.simulation.consuming.facts import (
+    Acknowledged,
+    Applied,
+    Delivered,
+    Queued,
+    Subscribed,
+)
+from dynamodb_outbox.testing.simulation.facts import Ended, Fact, Faulted, Heard
+from dynamodb_outbox.testing.simulation.history import Terms
+from dynamodb_outbox.testing.simulation.invariants import check
+from dynamodb_outbox.testing.simulation.timeline import timeline
+
+APPLIED = Applied(42, ("a1",), -1, ("a1",))
+OTHER = Applied(43, ("a2",), -1, ("a2",))
+CONSUMED: list[Fact] = [
+    Subscribed(0),
+    Queued(20, ("a1",), "m1"),
+    Queued(30, ("a2",), "m2"),
+    Delivered(41, ("a1", "a2"), -1, "consumer#1", ("m1", "m2")),
+    APPLIED,
+    OTHER,
+    Acknowledged(44, ("a1",), -1, "m1"),
+    Acknowledged(44, ("a2",), -1, "m2"),
+]
+"""Both events of a good run are delivered, applied and acknowledged."""
+
+
+def broken(*more: Fact, without: Fact | None = None) -> dict[str, str]:
+    """Return what the good run breaks with these facts before its acknowledgements, and without that one."""
+    facts = [fact for fact in CONSUMED if fact is not without]
+    facts[-2:-2] = more
+    return {one.invariant: one.words for one in check([*good_run(), *facts], Terms())}
+
+
+def test_a_consumer_that_does_well_breaks_nothing() -> None:
+    """And so does a run without one."""
+    assert broken() == {}
+    assert check(good_run(), Terms()) == []
+
+
+def test_applied_twice() -> None:
+    """By another write, or within one."""
+    assert broken(replace(APPLIED, own=())) == {"applied_once": "A.1 was applied twice"}
+    assert broken(replace(APPLIED, events=("a1", "a1")), without=APPLIED) == {"applied_once": "A.1 was applied twice"}
+
+
+def test_not_applied() -> None:
+    """What was delivered has to be applied, and no own event may tell of what is not."""
+    assert broken(without=APPLIED) == {
+        "applied_in_the_end": "A.1 was delivered to the consumer, and never applied",
+        "acknowledged_after_applied": "m1 was acknowledged before A.1 was applied",
+    }
+    assert broken(Applied(43, (), -1, ("a1",)), without=APPLIED)["own_events_once"] == (
+        "of A.1 there is no effect and 1 events of the consumer's own"
+    )
+
+
+def test_an_effect_that_another_one_is_written_over() -> None:
+    """It counts on from what is not there any more."""
+    words = "the effect of A.2 does not count one more than what was there"
+    assert broken(replace(OTHER, odd=("a2",)), without=OTHER) == {"effects_add_up": words}
+
+
+@pytest.mark.parametrize(("own", "count"), [((), 0), (("a1", "a1"), 2)])
+def test_own_events(own: tuple[str, ...], count: int) -> None:
+    """One with each effect, neither none nor two; in which transaction does not matter."""
+    words = f"of A.1 there is its effect and {count} events of the consumer's own"
+    assert broken(replace(APPLIED, own=own), without=APPLIED) == {"own_events_once": words}
+    apart = replace(APPLIED, own=()), Applied(43, (), -1, ("a1",))
+    assert broken(*apart, without=APPLIED) == {}
+
+
+def test_acknowledged() -> None:
+    """After the effect, not before, and in the end; what comes again is to be acknowledged again."""
+    facts = [*good_run(), *CONSUMED]
+    early = [fact for fact in facts if fact is not APPLIED]
+    assert {one.invariant for one in check([*early, APPLIED], Terms())} == {"acknowledged_after_applied"}
+    again = Queued(50, ("a1",), "m1", again=True)
+    (violation,) = check([*facts, again], Terms())
+    assert violation.invariant == "acknowledged_in_the_end"
+    assert violation.words == "m1 with A.1 is delivered again and again, long after the last fault"
+    assert again in violation.facts
+    assert check([*facts, again, Acknowledged(60, ("a1",), -2, "m1")], Terms()) == []
+
+
+def test_a_consumer_may_be_killed_and_run_out_of_time() -> None:
+    """What a fault has done is not held against it, what it does by itself is; time is not its own."""
+    ended = Ended(45, -1, "crash")
+    assert broken(Faulted(42, "consumer_crash", "consumer", -1), ended) == {}
+    assert broken(ended) == {"dies_of_a_crash_alone": "delivery 1 died, and no crash had struck it"}
+    assert broken(Ended(45, -1, "timeout")) == {}
+
+
+def test_an_event_that_nobody_committed_has_its_id_for_a_name() -> None:
+    """What a relay makes up is delivered too."""
+    strange = [accepted("x"), Queued(20, ("x",), "m3"), Acknowledged(44, ("x",), -1, "m3")]
+    found = {one.invariant: one.words for one in check([*good_run(), *CONSUMED, *strange], Terms())}
+    assert found["applied_in_the_end"] == "x was delivered to the consumer, and never applied"
+    assert "no_phantoms" in found
+
+
+def test_a_delivery_reads_as_a_story() -> None:
+    """Messages by their events, deliveries by their numbers."""
+    more = [Heard(45, "consumer", "GetItem", -1, 9, "ReadTimeoutError"), Applied(46, (), -1, ("a1",))]
+    lines = timeline([*good_run(), *CONSUMED, *more], Terms()).splitlines()[-9:]
+    assert [" ".join(line.split()) for line in lines] == [
+        "0.020 s queue has m1 with A.1 on its way",
+        "0.030 s queue has m2 with A.2 on its way",
+        "0.041 s consumer delivery 1 begins on consumer#1 with m1 with A.1; m2 with A.2",
+        "0.042 s table of the consumer has the effect of A.1 and an event that tells of A.1, by delivery 1",
+        "0.043 s table of the consumer has the effect of A.2 and an event that tells of A.2, by delivery 1",
+        "0.044 s queue forgets m1 with A.1, by delivery 1",
+        "0.044 s queue forgets m2 with A.2, by delivery 1",
+        "0.045 s consumer delivery 1 meets ReadTimeoutError in its GetItem to consumer",
+        "0.046 s table of the consumer has an event that tells of A.1, by delivery 1",
+    ]
+    whole = timeline([*good_run(), *CONSUMED], Terms(), marked=[CONSUMED[0]])
+    assert "consumer               is there: what the buses accept is to be applied" in whole
