@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import time
-import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from doctor_ground import said
 
@@ -15,64 +12,28 @@ from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
-from dynamodb_outbox.infra.text import json_text
+from dynamodb_outbox.infra.package import package
+from dynamodb_outbox.local.stack import deploy
 
 if TYPE_CHECKING:
     import pytest
 
     from conftest import Account
 
-DEPLOYMENT = Deployment(table="shop", sink="bus:orders", notify="ops@example.com", new_bus=True, archive_days=0)
+DEPLOYMENT = Deployment(table="shop", sink="bus:orders", notify="ops@example.com", new_bus=True)
 
 LEFT_OUT = {
-    "recovery-off",  # by the engine: point-in-time recovery,
-    "event-count",  # metrics of a mapping,
-    "not-reserved",  # and reserved concurrency
-    "alarm-silence",  # left out below: it makes no alarms of several metrics
-    "archive",  # nor archives
+    "event-count",  # the metrics of a mapping
+    "alarm-silence",  # and alarms on several metrics: dynamodb_outbox.local.stack
 }
-
-
-def deploy(engine: Account) -> None:
-    """Deploy what the engine can make, and switch TTL on, which it skips."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        file.writestr("code.py", "")
-    s3 = engine.client("s3")
-    s3.create_bucket(Bucket="packages")
-    s3.put_object(Bucket="packages", Key="outbox.zip", Body=packed.getvalue())
-    template = cloudformation(DEPLOYMENT)
-    for id_ in ("SilenceAlarm", "Dashboard"):
-        template["Resources"].pop(id_)
-    stacks = engine.client("cloudformation")
-    given = {"CodeBucket": "packages", "CodeKey": "outbox.zip"}
-    stacks.create_stack(
-        StackName="shop",
-        TemplateBody=json_text(template),
-        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in given.items()],
-        Capabilities=["CAPABILITY_IAM"],
-    )
-    wait_for(stacks)
-    ttl = {"Enabled": True, "AttributeName": "expires_at"}
-    engine.client("dynamodb").update_time_to_live(TableName="shop", TimeToLiveSpecification=ttl)
-
-
-def wait_for(stacks: Any) -> None:
-    """Wait until the stack is there."""
-    status = ""
-    for _ in range(100):
-        status = stacks.describe_stacks(StackName="shop")["Stacks"][0]["StackStatus"]
-        if status != "CREATE_IN_PROGRESS":
-            break
-        time.sleep(0.1)
-    assert status == "CREATE_COMPLETE"
 
 
 def test_a_deployment_on_the_engine_is_right(
     engine: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """But for what the engine leaves out; what is broken then is found, by the command too."""
-    deploy(engine)
+    left_out = deploy(engine.client, cloudformation(DEPLOYMENT), package().content, name="shop")
+    assert left_out == ("SilenceAlarm", "Dashboard")
     asked = Asked(table="shop")
     table = engine.client("dynamodb")
     table.put_item(TableName="shop", Item={"pk": {"S": "1"}, "sk": {"S": "1"}, "expires_at": {"N": "1700000000000"}})
@@ -89,7 +50,7 @@ def test_a_deployment_on_the_engine_is_right(
     mappings.update_event_source_mapping(UUID=mapping["UUID"], BatchSize=1, BisectBatchOnFunctionError=False)
     table.delete_item(TableName="shop", Key={"pk": {"S": "1"}, "sk": {"S": "1"}})
     engine.client("events").delete_event_bus(Name="orders")
-    assert set(found()) == {*LEFT_OUT, "batch-size", "bisect", "target-gone"} - {"archive"}
+    assert set(found()) == {*LEFT_OUT, "batch-size", "bisect", "target-gone"}
 
     for name, value in {
         "AWS_ACCESS_KEY_ID": engine.account,

@@ -32,7 +32,7 @@ from dynamodb_outbox.errors import InvalidRecord, StreamMissing, StreamUnavailab
 from dynamodb_outbox.local.alone import InUse, alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.on_failure import FailureDirectory, mapped
-from dynamodb_outbox.local.source import _PATIENCE, main
+from dynamodb_outbox.local.source import PATIENCE, main
 from dynamodb_outbox.local.ttl import ExpiredItems
 from dynamodb_outbox.process.journal import Journal
 from fake_streams import ARN, FakeStreams, page, raw, shards
@@ -138,15 +138,15 @@ def test_stream_no_answer(tmp_path: Path) -> None:
 @row("stream-hangs")
 def test_stream_hangs(tmp_path: Path) -> None:
     """Each call is made once, and for no longer than said; here with a tenth of a second."""
-    assert _PATIENCE.connect_timeout + _PATIENCE.read_timeout == 7
-    short = _PATIENCE.merge(Config(connect_timeout=0.1, read_timeout=0.1))
+    assert PATIENCE.connect_timeout + PATIENCE.read_timeout == 7
+    short = PATIENCE.merge(Config(connect_timeout=0.1, read_timeout=0.1))
     said = io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         redirect_stderr(said),
         socket.create_server(("127.0.0.1", 0)) as server,
     ):
-        patch.setattr("dynamodb_outbox.local.source._PATIENCE", short)
+        patch.setattr("dynamodb_outbox.local.source.PATIENCE", short)
         server.settimeout(0.1)
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         arguments = ("--endpoint", url, "--account", "0" * 12, "--table", "shop", "--handler", "shop:handler")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -45,3 +46,12 @@ def test_the_commands_are_understood() -> None:
         options = _parser().parse_args(shlex.split(command))
         if options.command == "infra":
             deployment_of(options)
+
+
+def test_the_local_programs_are_understood() -> None:
+    """Each takes the arguments that are shown for it."""
+    shown = re.findall(r"\$ python -m (dynamodb_outbox\.local(?:\.\w+)?) ((?:.*\\\n)*.*)", TEXT)
+    assert [module for module, _ in shown] == ["dynamodb_outbox.local", "dynamodb_outbox.local.deployed"]
+    for module, arguments in shown:
+        program = importlib.import_module(f"{module}.__main__" if module.endswith(".local") else module)
+        program._parser().parse_args(shlex.split(arguments.replace("\\\n", " "), comments=True))

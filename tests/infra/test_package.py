@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import boto3
+from bare import run_bare
 
 import dynamodb_outbox
 from dynamodb_outbox.cli import main
@@ -22,18 +20,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(dynamodb_outbox.__file__).parent
 HANDLERS = """
-import sys
-sys.path[:] = [each for each in sys.path if "site-packages" not in each]
-sys.path += {paths}
 before = set(sys.modules)
 import dynamodb_outbox.aws_lambda as ready
 from dynamodb_outbox import Inbox, Outbox
 assert "outbox.zip" in ready.__file__, ready.__file__
 assert callable(ready.relay_handler)
-variables = {{"OUTBOX_SINK": "arn:aws:sqs:eu-west-1:123456789012:orders", "OUTBOX_TABLE": "shop"}}
+variables = {"OUTBOX_SINK": "arn:aws:sqs:eu-west-1:123456789012:orders", "OUTBOX_TABLE": "shop"}
 ready.relay_from(variables)
 ready.sweeper_from(variables)
-packages = {{name.partition(".")[0] for name in set(sys.modules) - before}} - set(sys.stdlib_module_names)
+packages = {name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
 print(sorted(name for name in packages if not name.startswith("__")))
 """
 
@@ -83,17 +78,8 @@ def test_nothing_in_it_imports_what_is_left_out() -> None:
 
 def test_the_handlers_load_from_it_with_boto3_alone(tmp_path: Path) -> None:
     """In an interpreter that sees the standard library, boto3 with what boto3 needs, and the zip."""
-    (tmp_path / "outbox.zip").write_bytes(package().content)
-    only = tmp_path / "runtime"
-    only.mkdir()
-    for name in ("boto3", "botocore", "jmespath", "s3transfer", "dateutil", "six.py", "urllib3"):
-        (only / name).symlink_to(Path(boto3.__file__).parent.parent / name)
-    code = HANDLERS.format(paths=[str(tmp_path / "outbox.zip"), str(only)])
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert set(ast.literal_eval(done.stdout)) <= {
+    printed = run_bare(tmp_path, package().content, HANDLERS)
+    assert set(ast.literal_eval(printed)) <= {
         "boto3", "botocore", "jmespath", "s3transfer", "dateutil", "six", "urllib3", "dynamodb_outbox",
     }  # fmt: skip
 

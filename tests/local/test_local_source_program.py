@@ -20,7 +20,7 @@ from dynamodb_outbox.adapters.streams import DynamoDbStream
 from dynamodb_outbox.local.checkpoint import CheckpointFile
 from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.provision import create_table
-from dynamodb_outbox.local.source import _PATIENCE, EventSource, main
+from dynamodb_outbox.local.source import PATIENCE, EventSource, main
 from dynamodb_outbox.process.stop import StopFlag
 from source_steps import events
 
@@ -207,7 +207,7 @@ def test_a_source_ends_soon_though_its_endpoint_hangs(
         raise ReadTimeoutError(endpoint_url=shop.account.url)
 
     monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", hanging)
-    streams = local_client("dynamodbstreams", shop.account.url, config=_PATIENCE)
+    streams = local_client("dynamodbstreams", shop.account.url, config=PATIENCE)
     checkpoint = CheckpointFile(shop.directory / "cp", "arn:old")
     EventSource(
         DynamoDbStream(streams, "arn:aws:dynamodb:us-east-1:1:table/shop/stream/1"), Mute(), checkpoint, stop

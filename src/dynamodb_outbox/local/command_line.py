@@ -21,7 +21,7 @@ from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["common_arguments", "function_process", "run_until_stopped"]
+__all__ = ["common_arguments", "function_process", "run_until_stopped", "setting"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--env",
         action="append",
-        type=_setting,
+        type=setting,
         default=[],
         metavar="NAME=VALUE",
         help="the function's environment, repeatable",
@@ -70,7 +70,8 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
     )
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting(text: str) -> tuple[str, str]:
+    """Return a name and its value, of NAME=VALUE: for argparse."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE; for an empty value give {name or 'NAME'}=")

@@ -53,10 +53,11 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.eventsource.records import StreamRecord
     from dynamodb_outbox.local.function import Function
+    from dynamodb_outbox.local.on_failure import OnFailure
     from dynamodb_outbox.ports import Clock, Entropy
     from dynamodb_outbox.process.stop import StopFlag
 
-__all__ = ["EventSource", "main"]
+__all__ = ["PATIENCE", "EventSource", "main"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ DEFAULT_POLL_INTERVAL_MS = 100  # ours: Lambda polls 4 times a second [DDG], loc
 _LONGEST_POLL_INTERVAL_MS = 60_000  # far below the life of an iterator
 _UNAVAILABLE_PAUSE_MS = 500
 _ALIVE_EVERY_MS = 10_000
-_PATIENCE = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 1})
+PATIENCE = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 1})
 """One call, and how long: this tries again by itself, and is asked to stop in between."""
 
 # Between two looks at the list of shards. DescribeStream may be called 10 times a second [BC], and a list has pages.
@@ -105,7 +106,7 @@ class EventSource:
     stop: StopFlag
     config: MappingConfig = field(default_factory=MappingConfig)
     start: StartingPosition = StartingPosition.TRIM_HORIZON
-    on_failure: FailureDirectory | None = None
+    on_failure: OnFailure | None = None
     ttl: ExpiredItems | None = None
     poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS
     current_arn: Callable[[], str] | None = None
@@ -408,7 +409,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
         retry_cap_ms=options.retry_cap_ms,
     )
     tables, streams = (
-        local_client(service, options.endpoint, account=options.account, region=options.region, config=_PATIENCE)
+        local_client(service, options.endpoint, account=options.account, region=options.region, config=PATIENCE)
         for service in ("dynamodb", "dynamodbstreams")
     )
     arn = stream_arn(tables, options.table)
