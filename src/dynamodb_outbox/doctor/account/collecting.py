@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.doctor.account.asking import Asking, Clients, own_clients
 from dynamodb_outbox.doctor.account.roles import role_piece
 from dynamodb_outbox.doctor.account.surroundings import Surroundings
-from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, TABLES, Asked, system_of
+from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SWEEPERS, TABLES, Asked, system_of
 from dynamodb_outbox.doctor.functions import reads
 from dynamodb_outbox.doctor.inventory import Inventory, Piece, Unseen, name_in
 from dynamodb_outbox.doctor.reading import function_name
@@ -133,7 +133,7 @@ class _Collector:
         listed = self._asking.all("lambda", "ListFunctions", "Functions", ("NextMarker", "Marker"))
         if isinstance(listed, list):
             return {str(each["FunctionName"]): each for each in listed}
-        self._unseen["sweepers"] = listed or Unseen("there is no answer")
+        self._unseen[SWEEPERS] = listed or Unseen("there is no answer")
         found = {}
         for name in sorted(wanted):
             answer = self._asking.ask("lambda", "GetFunctionConfiguration", FunctionName=name)

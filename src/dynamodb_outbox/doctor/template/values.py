@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Unseen
 
@@ -50,8 +50,8 @@ class Values:
         if isinstance(said, Mapping):
             if len(said) == 1:
                 ((word, content),) = said.items()
-                if word in _WORDS or str(word).startswith("Fn::"):
-                    worked = _WORDS.get(word)
+                if word in self._WORDS or str(word).startswith("Fn::"):
+                    worked = self._WORDS.get(word)
                     return worked(self, content) if worked else Unseen(f"{word} is not worked out")
             return self._mapping(said)
         if isinstance(said, list):
@@ -191,6 +191,21 @@ class Values:
             return unknown if isinstance(unknown, Unseen) else Unseen("the account and the Region")
         return str(values[0]) == str(values[1])
 
+    _WORDS: ClassVar[Mapping[Any, Callable[[Values, Any], Any]]] = {
+        "Ref": _ref,
+        "Fn::GetAtt": _get_att,
+        "Fn::Sub": _sub,
+        "Fn::Join": _join,
+        "Fn::ImportValue": _imported,
+        "Fn::Select": _select,
+        "Fn::Split": _split,
+        "Fn::FindInMap": _find,
+        "Fn::If": _if,
+        "Fn::Base64": _base64,
+        "Fn::ToJsonString": _json,
+    }
+    """The functions that are worked out, by their names."""
+
 
 def _varies(value: Any) -> bool:
     return isinstance(value, Unseen) or ANY_REGION in str(value) or ANY_ACCOUNT in str(value)
@@ -202,18 +217,3 @@ def _hidden(value: Any) -> Unseen | None:
         return value
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return next((found for found in map(_hidden, inner) if found is not None), None)
-
-
-_WORDS: Mapping[Any, Callable[[Values, Any], Any]] = {
-    "Ref": Values._ref,  # noqa: SLF001 -- the table of the class's own words
-    "Fn::GetAtt": Values._get_att,  # noqa: SLF001
-    "Fn::Sub": Values._sub,  # noqa: SLF001
-    "Fn::Join": Values._join,  # noqa: SLF001
-    "Fn::ImportValue": Values._imported,  # noqa: SLF001
-    "Fn::Select": Values._select,  # noqa: SLF001
-    "Fn::Split": Values._split,  # noqa: SLF001
-    "Fn::FindInMap": Values._find,  # noqa: SLF001
-    "Fn::If": Values._if,  # noqa: SLF001
-    "Fn::Base64": Values._base64,  # noqa: SLF001
-    "Fn::ToJsonString": Values._json,  # noqa: SLF001
-}
