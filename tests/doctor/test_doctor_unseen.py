@@ -81,6 +81,17 @@ def test_a_schedule_that_is_not_seen_may_be_enabled() -> None:
     assert [each.fix for each in world.report().findings] == ["aws events enable-rule --name sweeping"]
 
 
+@pytest.mark.parametrize("targets", [WHY, [{"Arn": WHY}]], ids=["all", "one"])
+def test_a_schedule_of_what_is_not_seen_may_be_the_sweepers(targets: Any) -> None:
+    """Nobody sweeps is not said then."""
+    world = World()
+    world["SweeperSchedule"]["Targets"] = targets
+    assert (said(world.report()), unjudged(world.report())) == (
+        [],
+        {"sweeper-unscheduled": "why", "sweeper-rare": "why"},
+    )
+
+
 @pytest.mark.parametrize(
     ("kinds", "ids", "checks"),
     [

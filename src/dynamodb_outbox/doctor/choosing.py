@@ -212,9 +212,15 @@ class _Choice:
 
     def _scheduled(self, function: Function) -> Seen[tuple[Schedule, ...]]:
         ours = tuple(schedule_of(each) for each in self._inventory.of(*SCHEDULES) if _invokes(each, function))
-        lacking = self._inventory.lacks(*SCHEDULES)
+        lacking = self._inventory.lacks(*SCHEDULES) or self._aimless
         enabled = any(each.enabled is True for each in ours)
         return ours if enabled or lacking is None else lacking
+
+    @property
+    def _aimless(self) -> Unseen | None:
+        """Why it is not seen what a schedule invokes, where there is such a one."""
+        told = [each for piece in self._inventory.of(*SCHEDULES) for each in _targets_of(Properties(piece.properties))]
+        return next((each for each in told if isinstance(each, Unseen)), None)
 
 
 def _invokes(piece: Piece, function: Function) -> bool:
@@ -222,11 +228,10 @@ def _invokes(piece: Piece, function: Function) -> bool:
     return function.arn in _targets_of(rule) and bool(rule.raw("ScheduleExpression"))
 
 
-def _targets_of(rule: Properties) -> list[str]:
+def _targets_of(rule: Properties) -> list[Seen[str | None]]:
     several = rule.parts("Targets")
-    targets = [rule.text("Target", "Arn")]
-    targets += [] if isinstance(several, Unseen) else [each.text("Arn") for each in several]
-    return [each for each in targets if isinstance(each, str)]
+    targets = [several] if isinstance(several, Unseen) else [each.text("Arn") for each in several]
+    return [rule.text("Target", "Arn"), *targets]
 
 
 def _is_for_records(mapping: StreamMapping, asked: Asked) -> bool:

@@ -54,7 +54,8 @@ def reads(piece: Piece) -> str | None:
 def function_of(piece: Piece, role: Seen[Role], kind: str, assumed: Assumed) -> Function:
     """Return a function that works as RELAY or SWEEP."""
     found = Properties(piece.properties)
-    environment = found.mapping("Environment", "Variables")
+    told = found.mapping("Environment", "Variables")
+    environment = told if isinstance(told, Unseen) else {name: _text(value) for name, value in told.items()}
     ready = reads(piece) == kind
     name = str(found.raw("FunctionName") or piece.id)
     settings = _settings(environment, kind) if ready else _assumed(assumed)
@@ -73,6 +74,11 @@ def function_of(piece: Piece, role: Seen[Role], kind: str, assumed: Assumed) -> 
         ready_made=ready,
         settings=settings,
     )
+
+
+def _text(value: Any) -> Seen[str]:
+    """Return a variable's value, which CloudFormation makes text of."""
+    return value if isinstance(value, Unseen) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(found: Properties, name: str, default: int) -> Seen[int]:

@@ -34,6 +34,7 @@ __all__ = [
 DEFAULT_TIMEOUT_S = FUNCTION_TIMEOUT_MS // 1000
 DEFAULT_MEMORY_MB = FUNCTION_MEMORY_MB
 _FOREVER = -1
+_NAME = 6
 _CONFIRMED = ("Enabled", "Enabling", "Updating", "Creating")
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _MINUTES = {"minute": 1.0, "hour": 60.0, "day": 1440.0}
@@ -95,11 +96,17 @@ def _keys(schema: Properties, table: Properties) -> Seen[Keys]:
     keys, types = schema.parts("KeySchema"), table.parts("AttributeDefinitions")
     if isinstance(keys, Unseen):
         return keys
-    known = (
-        {} if isinstance(types, Unseen) else {each.raw("AttributeName"): each.raw("AttributeType") for each in types}
-    )
     ordered = sorted(keys, key=lambda each: str(each.raw("KeyType")))  # HASH, RANGE
-    return tuple((str(each.raw("AttributeName")), known.get(each.raw("AttributeName"))) for each in ordered)
+    names = [each.text("AttributeName") for each in ordered]
+    told = () if isinstance(types, Unseen) else types
+    known = {each.text("AttributeName"): each.text("AttributeType") for each in told}
+    kinds = [types if isinstance(types, Unseen) else known.get(each) for each in names]
+    hidden = next((each for each in (*names, *kinds) if isinstance(each, Unseen)), None)
+    return hidden or tuple((str(name), _text(kind)) for name, kind in zip(names, kinds, strict=True))
+
+
+def _text(value: Seen[str | None]) -> str | None:
+    return None if isinstance(value, Unseen) else value
 
 
 def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
@@ -120,7 +127,8 @@ def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
 
 def function_name(text: str) -> str:
     """Return the name in a function's name or ARN, without the alias or version behind it."""
-    return text.split(":")[6] if text.startswith("arn:") else text.split(":", maxsplit=1)[0]
+    parts = text.split(":")
+    return parts[0] if parts[0] != "arn" else parts[_NAME] if len(parts) > _NAME else parts[-1]
 
 
 def mapping_of(piece: Piece) -> StreamMapping:

@@ -87,6 +87,8 @@ def _documents(
     else:
         for each in inline:
             yield statements_of(str(each.raw("PolicyName")), each.raw("PolicyDocument"), hidden)
+    lacking = inventory.lacks("AWS::IAM::Policy", "AWS::IAM::RolePolicy")
+    hidden += [] if lacking is None else [lacking.why]
     for other in inventory.of("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
         told = Properties(other.properties)
         named = told.items("Roles")

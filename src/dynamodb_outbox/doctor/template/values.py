@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Unseen
 
-__all__ = ["NOTHING", "Values"]
+__all__ = ["NOTHING", "Values", "is_reference"]
 
 NOTHING: Any = object()
 """What `AWS::NoValue` comes to: the property is not there."""
@@ -60,6 +60,31 @@ class Values:
             return Unseen(f"{said} is known only when it is deployed")
         return said
 
+    def branch(self, said: Any) -> Any:
+        """Return the branch of an `Fn::If` that counts, as it stands; any other value as it is. May be NOTHING."""
+        while isinstance(said, Mapping) and set(said) == {"Fn::If"}:
+            content = said["Fn::If"]
+            truth = self.holds(str(content[0]))
+            if isinstance(truth, Unseen) and content[1] != content[2]:
+                return truth
+            said = content[1] if truth else content[2]
+        return NOTHING if said == {"Ref": "AWS::NoValue"} else said
+
+    def part(self, said: Any) -> Mapping[str, Any] | Unseen:
+        """Return a mapping whose values are as they stand, an empty one for nothing.
+
+        Raises TypeError for what is no mapping.
+        """
+        found = self.branch(said)
+        if found is None or found is NOTHING:
+            return {}
+        if isinstance(found, Mapping):
+            word = _word_in(found)
+            return found if word is None else Unseen(f"{word} is not worked out")
+        if isinstance(found, Unseen):
+            return found
+        raise TypeError(f"{found!r} is no mapping")
+
     def holds(self, name: str) -> bool | Unseen:
         """Return whether a condition holds, by its name."""
         if name in self._asked or name not in self._conditions:
@@ -70,7 +95,10 @@ class Values:
         finally:
             self._asked.pop()
 
-    def _mapping(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def _mapping(self, said: Mapping[str, Any]) -> dict[str, Any] | Unseen:
+        word = _word_in(said)
+        if word is not None:
+            return Unseen(f"{word} is not worked out")
         found = {}
         for name, inner in said.items():
             value = self.of(inner)
@@ -205,6 +233,17 @@ class Values:
         "Fn::ToJsonString": _json,
     }
     """The functions that are worked out, by their names."""
+
+
+def is_reference(said: Mapping[Any, Any]) -> bool:
+    """Whether a mapping stands for another value."""
+    return len(said) == 1 and _word_in(said) is not None
+
+
+def _word_in(said: Mapping[Any, Any]) -> str | None:
+    """Return the function of the template language that is in a mapping, by itself or among other names."""
+    names = map(str, said)
+    return next((each for each in names if each.startswith("Fn::") or (each == "Ref" and len(said) == 1)), None)
 
 
 def _varies(value: Any) -> bool:
