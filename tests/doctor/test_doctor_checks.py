@@ -187,6 +187,7 @@ BREAKS = (
     Break("ttl-attribute", table(TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"}), "by ttl"),
     Break("ttl-unit", table(TimeToLiveValues=[{"N": "1700000000000"}]), "in milliseconds"),
     Break("ttl-unit", table(TimeToLiveValues=[{"S": "2026-01-01"}]), "no numbers"),
+    Break("written-by-hand", table(WrittenByHand=1), "1 record written by hand among"),
     Break("recovery-off", table(PointInTimeRecoverySpecification=None)),
     Break("deletable", table(DeletionProtectionEnabled=False)),
     Break("strong-consistency", table(MultiRegionConsistency="STRONG")),

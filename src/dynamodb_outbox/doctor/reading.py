@@ -64,6 +64,7 @@ def table_of(piece: Piece) -> Table:
         consistency=_or(found.text("MultiRegionConsistency"), "EVENTUAL"),
         key=found.text("SSESpecification", "KMSMasterKeyId"),
         ttl_values=found.items("TimeToLiveValues"),
+        by_hand=_number(found, "WrittenByHand", 0),
     )
 
 

@@ -63,6 +63,7 @@ def _promises_of(relay: Function, system: System) -> tuple[Guarantee, ...]:
     mappings = [each for each in seen(system.mappings) if each.function == relay.name]
     kinds = {each.kind for each in seen(system.targets) if each.arn in arns}
     failures = [seen(each.on_failure) for each in mappings]
+    by_hand = system.table if isinstance(system.table, Unseen) else system.table.by_hand
     return guarantees(
         seen(settings.layout),
         ordering=seen(settings.ordering),
@@ -70,6 +71,7 @@ def _promises_of(relay: Function, system: System) -> tuple[Guarantee, ...]:
         parallelization=max((seen(each.parallelization) for each in mappings), default=1),
         sink=next((kind for kind in _LEAST if kind in kinds), "bus"),
         sweeper=not isinstance(system.sweepers, Unseen) and bool(system.sweepers),
+        hand_written=not isinstance(by_hand, Unseen) and by_hand > 0,
         keeps_records=bool(failures) and all(arn is not None and segments(arn)[2:3] == ["s3"] for arn in failures),
     )
 

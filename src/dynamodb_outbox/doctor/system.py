@@ -54,6 +54,7 @@ class Table:
     """The records' table. `stream` is the latest stream's ARN, `view` None while it has none.
 
     `ttl` is the attribute, None while TTL is off; `ttl_values` are values of that attribute in some items, by type.
+    `by_hand` counts records among them that no sweeper sees.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Table:
     consistency: Seen[str]
     key: Seen[str | None]
     ttl_values: Seen[tuple[Mapping[str, str], ...]] = field(hash=False)
+    by_hand: Seen[int]
 
 
 @dataclass(frozen=True, kw_only=True)
