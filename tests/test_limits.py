@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(dynamodb_outbox.__file__).parent
 LIMITS = ROOT / "core" / "limits.py"
-_SOURCE = re.compile(r"\[(BC|LDG|DDG|EBG|S3G|SNSG|REC)\b[^]]*\]")
+_SOURCE = re.compile(r"\[(BC|LDG|DDG|EBG|EMF|S3G|SNSG|REC)\b[^]]*\]")
 _OURS = re.compile(r"\bours\b")
 
 

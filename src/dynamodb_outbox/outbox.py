@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Clock, Entropy, Tracing
 
-__all__ = ["Outbox", "Transaction"]
+__all__ = ["MAX_EVENT_BYTES", "Outbox", "Transaction"]
+
+MAX_EVENT_BYTES = 262_144
+"""The largest event that is accepted, when nothing else is said: what EventBridge takes in every Region."""
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +91,7 @@ class Outbox:
         outbox_table: str | None = None,
         tables: Mapping[str, Keys] | None = None,
         client: Any = None,
-        max_event_bytes: int = 262_144,
+        max_event_bytes: int = MAX_EVENT_BYTES,
         claim_check: ClaimCheck | None = None,
         compression: Literal["gzip", "zstd"] | None = None,
         commit_within: timedelta = timedelta(seconds=20),

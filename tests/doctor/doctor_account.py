@@ -35,11 +35,15 @@ def refused(code: str, status: int = 400) -> ClientError:
 
 
 class AnsweringAccount:
-    """Answers calls; `calls` are those that were made, `refusals` what some of them are refused with."""
+    """Answers calls; `calls` are those that were made, `refusals` what some of them are refused with.
+
+    `by_hand` is what a Scan counts.
+    """
 
     def __init__(self, deployment: Deployment) -> None:
         self.calls: list[tuple[str, str]] = []
         self.refusals: dict[tuple[str, str], Exception] = {}
+        self.by_hand = 0
         world = World(deployment)
         text = json.dumps({id_: [one.kind, one.arn, one.properties] for id_, one in world.pieces.items()})
         text = text.replace('"RelayStream"', f'"{UUID}"').replace(":RelayStream", f":{UUID}")
@@ -207,7 +211,11 @@ ANSWERS: dict[tuple[str, str], Callable[[AnsweringAccount, Mapping[str, Any]], M
     ("dynamodb", "DescribeTable"): _table,
     ("dynamodb", "DescribeTimeToLive"): _ttl,
     ("dynamodb", "DescribeContinuousBackups"): _recovery,
-    ("dynamodb", "Scan"): lambda *_: {"Items": [{}, {"expires_at": {"N": "1700000000"}}]},
+    ("dynamodb", "Scan"): lambda account, asked: (
+        {"Count": account.by_hand}
+        if asked.get("Select") == "COUNT"
+        else {"Items": [{}, {"expires_at": {"N": "1700000000"}}]}
+    ),
     ("lambda", "ListEventSourceMappings"): _mappings,
     ("lambda", "ListFunctions"): _functions,
     ("lambda", "GetFunctionConfiguration"): lambda account, asked: _function(

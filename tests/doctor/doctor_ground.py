@@ -55,6 +55,7 @@ class World:
         found = inventory_of(json_text(cloudformation(deployment)), {"CodeBucket": "packages", "CodeKey": "outbox.zip"})
         self.pieces = {each.id: copy.deepcopy(each) for each in (*found.pieces, *sum(OUTSIDE.values(), ()))}
         self["Table"]["TimeToLiveValues"] = [{"N": "1700000000"}]
+        self["Table"]["WrittenByHand"] = 0
 
     def __getitem__(self, id_: str) -> dict[str, Any]:
         properties: dict[str, Any] = self.pieces[id_].properties  # type: ignore[assignment]  # made of JSON

@@ -12,9 +12,11 @@ from doctor_ground import BUS, PAYLOADS, QUEUE, said
 
 from dynamodb_outbox.doctor.account.asking import CALLS, Asking, own_clients
 from dynamodb_outbox.doctor.account.collecting import inventory_of
+from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
     from dynamodb_outbox.doctor.report import Report
@@ -56,11 +58,37 @@ def test_only_calls_that_read_are_made() -> None:
 
 
 def test_items_are_read_only_where_that_is_asked_for() -> None:
-    """Without, the unit of TTL is not seen."""
+    """Without, neither the unit of TTL nor a record that was written by hand is seen."""
     account = AnsweringAccount(BUS)
     report = asked_of(account, read_items=0)
     assert ("dynamodb", "Scan") not in account.calls
-    assert hidden(report) == {"ttl-unit": "no items were read: --read-items 100 reads so many"}
+    why = "no items were read: --read-items 100 reads so many"
+    assert hidden(report) == {"ttl-unit": why, "written-by-hand": why}
+
+
+def test_records_that_were_written_by_hand_are_counted() -> None:
+    """By DynamoDB, which sends none of them; what is refused is not seen. They take promises away."""
+    account = AnsweringAccount(BUS)
+    account.by_hand = 3
+    report = asked_of(account)
+    assert [(each.id, each.evidence) for each in report.findings] == [
+        ("written-by-hand", "3 records written by hand among the items that were read")
+    ]
+    assert report.promises != asked_of(AnsweringAccount(BUS)).promises
+    account.refusals["dynamodb", "Scan"] = DENIED
+    assert hidden(asked_of(account))["written-by-hand"] == "access to dynamodb:Scan was denied"
+
+
+def test_who_is_counted_as_written_by_hand() -> None:
+    """A record by its layout's own rule, without any of the marks that this library gives."""
+    found = written_by_hand(Layout())
+    marks = "attribute_not_exists(#m0) AND attribute_not_exists(#m1) AND attribute_not_exists(#m2)"
+    assert found["FilterExpression"] == f"{marks} AND attribute_not_exists(#m3) AND begins_with(#w0, :w0)"
+    assert list(found["ExpressionAttributeNames"].values()) == ["ob_v", "ob_guard", "ob_pending", "ob_state", "sk"]
+    assert found["ExpressionAttributeValues"] == {":w0": {"S": "OUTBOX#"}}
+    table = written_by_hand(Layout(placement="table", select={"kind": "EVENT"}))
+    assert table["FilterExpression"].endswith("#w0 = :w0")
+    assert "ExpressionAttributeValues" not in written_by_hand(Layout(placement="table", select={}))
 
 
 @pytest.mark.parametrize("call", [each for each in CALLS if each != ("dynamodb", "Scan")], ids=":".join)

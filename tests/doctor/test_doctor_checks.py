@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctor_ground import BUS, PLACE, QUEUE, UNORDERED, World, said
+from doctor_ground import BUS, PAYLOADS, PLACE, QUEUE, UNORDERED, World, said
 
 from dynamodb_outbox.doctor.checks import Severity
+from dynamodb_outbox.doctor.choosing import system_of
 from dynamodb_outbox.doctor.inventory import Piece
+from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.doctor.rules import CHECKS
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import Alarm
@@ -18,6 +21,7 @@ from dynamodb_outbox.infra.resources import Alarm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynamodb_outbox.doctor.checks import Finding
     from dynamodb_outbox.infra.deployment import Deployment
 
 
@@ -183,6 +187,7 @@ BREAKS = (
     Break("ttl-attribute", table(TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"}), "by ttl"),
     Break("ttl-unit", table(TimeToLiveValues=[{"N": "1700000000000"}]), "in milliseconds"),
     Break("ttl-unit", table(TimeToLiveValues=[{"S": "2026-01-01"}]), "no numbers"),
+    Break("written-by-hand", table(WrittenByHand=1), "1 record written by hand among"),
     Break("recovery-off", table(PointInTimeRecoverySpecification=None)),
     Break("deletable", table(DeletionProtectionEnabled=False)),
     Break("strong-consistency", table(MultiRegionConsistency="STRONG")),
@@ -238,8 +243,8 @@ BREAKS = (
     Break("archive", without("Archive"), "no archive"),
     Break("target-region", to_another_region, "us-east-1"),
     Break("sweeper-missing", without("Sweeper", "SweeperErrorsAlarm", "SweeperStoppedAlarm")),
-    Break("sweeper-unscheduled", without("SweeperSchedule")),
-    Break("sweeper-unscheduled", piece("SweeperSchedule", State="DISABLED")),
+    Break("sweeper-unscheduled", without("SweeperSchedule"), "no schedule"),
+    Break("sweeper-unscheduled", piece("SweeperSchedule", State="DISABLED"), "is disabled"),
     Break("sweeper-rare", piece("SweeperSchedule", ScheduleExpression="rate(2 hours)"), "120"),
     Break("sweeper-differs", variables("Sweeper", OUTBOX_ON_POISON="block"), "on_poison"),
     Break("access-lacking", lacks("RelayRole", "dynamodb:PartiQLUpdate"), "lacks dynamodb:PartiQLUpdate on arn"),
@@ -276,7 +281,18 @@ def test_a_check_that_is_broken_is_found_and_no_other(case: Break) -> None:
     first = found.findings[0]
     assert case.evidence in " ".join(each.evidence for each in found.findings)
     assert first.consequence
-    assert first.fix
+    for each in (*found.findings, *of_a_template(world)):
+        assert each.fix
+        assert set(re.findall(r"<[^<>]*>", each.fix)) <= LEFT_TO_THE_USER, each.fix
+
+
+def of_a_template(world: World) -> tuple[Finding, ...]:
+    """Return what is found in a world that is a template's: the same, with snippets for fixes."""
+    return report_on(system_of(replace(world.inventory(), source="template"), PAYLOADS)).findings
+
+
+LEFT_TO_THE_USER = {"<a bucket>", "<a topic>", "<address>", "<the table>"}
+"""Names in fixes that nobody knows but the user."""
 
 
 @pytest.mark.parametrize("deployment", [BUS, QUEUE, UNORDERED], ids=["bus", "queue", "unordered"])

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from dynamodb_outbox.cli import _parser
-from dynamodb_outbox.doctor.account.asking import CALLS
+from dynamodb_outbox.doctor.account.asking import CALLS, READS_ITEMS
 from dynamodb_outbox.doctor.rules import CHECKS
 
 TEXT = (Path(__file__).parents[2] / "docs/doctor.md").read_text(encoding="utf-8")
@@ -21,9 +21,9 @@ def checks() -> str:
     return "\n".join(lines)
 
 
-def policy() -> str:
-    """Return the policy that allows the calls."""
-    statement = {"Effect": "Allow", "Action": sorted(set(CALLS.values())), "Resource": "*"}
+def policy(actions: set[str], resource: str) -> str:
+    """Return a policy that allows calls."""
+    statement = {"Effect": "Allow", "Action": sorted(actions), "Resource": resource}
     return f"```json\n{json.dumps({'Version': '2012-10-17', 'Statement': [statement]}, indent=1)}\n```"
 
 
@@ -38,9 +38,11 @@ def test_the_table_is_that_of_the_rules() -> None:
     assert shown("checks") == checks()
 
 
-def test_the_policy_is_that_of_the_calls() -> None:
-    """Each action, and no other."""
-    assert shown("policy") == policy()
+def test_the_policies_are_those_of_the_calls() -> None:
+    """Each action, and no other; what reads items is apart, and allowed on the one table alone."""
+    reading = {CALLS[READS_ITEMS]}
+    assert shown("policy") == policy(set(CALLS.values()) - reading, "*")
+    assert shown("policy of --read-items") == policy(reading, "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE")
 
 
 def test_the_commands_are_understood() -> None:

@@ -37,6 +37,8 @@ def test_a_deployment_on_the_engine_is_right(
     asked = Asked(table="shop")
     table = engine.client("dynamodb")
     table.put_item(TableName="shop", Item={"pk": {"S": "1"}, "sk": {"S": "1"}, "expires_at": {"N": "1700000000000"}})
+    by_hand = {"pk": {"S": "1"}, "sk": {"S": "OUTBOX#1"}}
+    table.put_item(TableName="shop", Item={**by_hand, "type": {"S": "order.placed"}, "payload": {"S": "{}"}})
 
     def found() -> list[str]:
         inventory = inventory_of(asked, read_items=10, clients=lambda service, _region: engine.client(service))
@@ -44,11 +46,12 @@ def test_a_deployment_on_the_engine_is_right(
         assert report.unjudged == ()
         return said(report)
 
-    assert set(found()) == {*LEFT_OUT, "ttl-unit"}
+    assert set(found()) == {*LEFT_OUT, "ttl-unit", "written-by-hand"}
     mappings = engine.client("lambda")
     (mapping,) = mappings.list_event_source_mappings()["EventSourceMappings"]
     mappings.update_event_source_mapping(UUID=mapping["UUID"], BatchSize=1, BisectBatchOnFunctionError=False)
-    table.delete_item(TableName="shop", Key={"pk": {"S": "1"}, "sk": {"S": "1"}})
+    for key in ({"pk": {"S": "1"}, "sk": {"S": "1"}}, by_hand):
+        table.delete_item(TableName="shop", Key=key)
     engine.client("events").delete_event_bus(Name="orders")
     assert set(found()) == {*LEFT_OUT, "batch-size", "bisect", "target-gone"}
 

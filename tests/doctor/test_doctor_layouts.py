@@ -13,6 +13,7 @@ from dynamodb_outbox.core.record.place import is_of, stream_filter
 from dynamodb_outbox.doctor.inventory import Piece
 from dynamodb_outbox.doctor.samples import stream_samples
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.promises import Standing
 
 LAYOUTS = (
     Layout(),
@@ -73,3 +74,16 @@ def test_what_is_disabled_neither_reads_nor_relays() -> None:
         left = {**one.properties, "State": "Disabled"}
         world.pieces[f"Old{number}"] = Piece(f"Old{number}", one.kind, one.arn, left)
     assert set(said(world.report())) == {"mapping-disabled"}
+
+
+def test_of_several_relays_the_one_that_promises_least_counts() -> None:
+    """For each promise: one that keeps no order takes it from all, whichever of them comes first."""
+    plain = [each.standing for each in World().report().promises]
+    orders: list[list[Standing]] = []
+    for relay in ("Relay", "Relay2"):
+        world = two_relays(Layout(prefix="EVENT#"), {"prefix": "EVENT#"})
+        world[relay]["Environment"]["Variables"]["OUTBOX_ORDERING"] = "none"
+        orders.append([each.standing for each in world.report().promises])
+    assert orders[0] == orders[1]
+    assert orders[0][3] is Standing.NOT_PROMISED
+    assert [*orders[0][:3], *orders[0][4:]] == [*plain[:3], *plain[4:]]

@@ -62,6 +62,50 @@ def test_a_denial_goes_before_all() -> None:
     assert allows(role(Policies=[inline("*"), on_condition]), "sqs:SendMessage", QUEUE) is True
 
 
+@pytest.mark.parametrize(
+    ("denial", "why"),
+    [
+        ({"Effect": "Deny", "Action": Unseen("act"), "Resource": "*"}, "act"),
+        ({"Effect": "Deny", "Action": "sqs:*", "Resource": Unseen("res")}, "res"),
+        ({"Effect": Unseen("effect"), "Action": "sqs:*", "Resource": "*"}, "effect"),
+        ({"Effect": "Deny", "Action": "sqs:*", "Resource": "*", "Condition": Unseen("when")}, "when"),
+    ],
+)
+def test_a_denial_that_is_not_seen_leaves_no_permission(denial: dict[str, Any], why: str) -> None:
+    """What another statement allows may be denied by it; what nothing allows is refused as before."""
+    policies = [inline("sqs:*"), {"PolicyName": "denies", "PolicyDocument": {"Statement": [denial]}}]
+    answer = allows(role(Policies=policies), "sqs:SendMessage", QUEUE)
+    assert isinstance(answer, Unseen)
+    assert why in answer.why
+    assert allows(role(Policies=policies[:1]), "sqs:SendMessage", QUEUE) is True
+
+
+def test_a_boundary_leaves_no_permission_and_lifts_no_refusal() -> None:
+    """It may only take away: what is allowed is not seen then, what nothing allows stays refused."""
+    bounded = role(Policies=[inline("sqs:*")], PermissionsBoundary="arn:aws:iam::1:policy/B")
+    answer = allows(bounded, "sqs:SendMessage", QUEUE)
+    assert isinstance(answer, Unseen)
+    assert "boundary" in answer.why
+    assert allows(bounded, "s3:PutObject", None) is False
+    world = World()
+    world["RelayRole"]["PermissionsBoundary"] = "arn:aws:iam::1:policy/B"
+    report = world.report()
+    assert said(report) == []
+    assert [(each.id, each.why) for each in report.unjudged] == [
+        ("access-lacking", "what its permissions boundary leaves of it")
+    ]
+
+
+def test_what_is_wide_is_found_behind_what_is_not_seen() -> None:
+    """A statement that is not seen ends the rule after the others, not before them."""
+    world = World()
+    world.statements("RelayRole").append({"Effect": "Allow", "Action": Unseen("act"), "Resource": "*"})
+    world.statements("RelayRole").append({"Effect": "Allow", "Action": "*", "Resource": "*"})
+    report = world.report()
+    assert said(report) == ["access-wide"]
+    assert [(each.id, each.why) for each in report.unjudged] == [("access-wide", "act")]
+
+
 def test_policies_beside_the_role_are_found() -> None:
     """Of their own, that name the role, or that it names; and those of AWS that functions are given."""
     managed_arn = "arn:aws:iam::123456789012:policy/M"
@@ -85,7 +129,7 @@ def test_policies_beside_the_role_are_found() -> None:
         ({"ManagedPolicyArns": [Unseen("an import")]}, "an import"),
         ({"ManagedPolicyArns": ["arn:aws:iam::123456789012:policy/Mine"]}, "Mine"),
         ({"ManagedPolicyArns": ["arn:aws:iam::aws:policy/AmazonKinesisFullAccess"]}, "AmazonKinesisFullAccess"),
-        ({"PermissionsBoundary": "arn:aws:iam::1:policy/B"}, "boundary"),
+        ({"Policies": [inline("sqs:SendMessage", Effect=Unseen("effect"))]}, "effect"),
         ({"Policies": [{"PolicyName": "p", "PolicyDocument": Unseen("hidden")}]}, "hidden"),
         ({"Policies": [{"PolicyName": "p", "PolicyDocument": {"Statement": Unseen("st")}}]}, "st"),
         ({"Policies": [{"PolicyName": "p", "PolicyDocument": "{"}]}, "no JSON"),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Unseen, plain_arn, same_arn
+from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Piece, Unseen, plain_arn, same_arn
 from dynamodb_outbox.doctor.properties import Properties
-from dynamodb_outbox.doctor.reading import every_minutes
+from dynamodb_outbox.doctor.reading import schedule_of
 from dynamodb_outbox.doctor.roles import matches
 from dynamodb_outbox.doctor.template.forms import parsed
 from dynamodb_outbox.doctor.template.resources import inventory_of
@@ -266,6 +266,10 @@ def test_resources_match_as_iam_matches_them(pattern: str, resource: str, whethe
 
 def test_rates_are_read() -> None:
     """A cron expression is not worked out, and so not judged."""
-    assert every_minutes(iter(["rate(1 minute)", "rate(2 hours)", "rate(1 day)"])) == (1.0, 120.0, 1440.0)
-    assert isinstance(every_minutes(iter(["cron(0 * * * ? *)"])), Unseen)
-    assert every_minutes(iter([Unseen("why")])) == Unseen("why")
+
+    def minutes(expression: Any) -> Any:
+        return schedule_of(Piece("S", "AWS::Events::Rule", "", {"ScheduleExpression": expression})).minutes
+
+    assert [minutes(each) for each in ("rate(1 minute)", "rate(2 hours)", "rate(1 day)")] == [1.0, 120.0, 1440.0]
+    assert isinstance(minutes("cron(0 * * * ? *)"), Unseen)
+    assert minutes(Unseen("why")) == Unseen("why")

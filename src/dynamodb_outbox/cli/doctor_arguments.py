@@ -47,6 +47,6 @@ def add_to(commands: Any) -> None:
         type=count,
         metavar="N",
         default=0,
-        help="read so many items of the table, for the values of their TTL attribute (default: 0)",
+        help="read so many items of the table, for their TTL attribute and records written by hand (default: 0)",
     )
     add("--json", action="store_true", help="print one JSON object")

@@ -1,7 +1,8 @@
 """AWS's numbers, as data, each with its source. Nothing else in the code states one of them.
 
-Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, LDG
-Lambda developer guide, S3G S3 user guide, SNSG SNS developer guide. What is "ours" leaves room below a number of AWS's.
+Sources: BC botocore's service models and its own source, DDG DynamoDB developer guide, EBG EventBridge user guide, EMF
+specification of CloudWatch's embedded metric format, LDG Lambda developer guide, S3G S3 user guide, SNSG SNS developer
+guide. What is "ours" leaves room below a number of AWS's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = [
     "ARCHIVE_NAME_LENGTH",
     "ATTRIBUTE_NAME_BYTES",
     "BATCH_GET_KEYS",
+    "BATCH_RECORDS",
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
     "CONTAINER_BYTES",
@@ -44,6 +46,7 @@ __all__ = [
     "LEAST_RECORD_AGE_S",
     "MESSAGE_ATTRIBUTES",
     "MESSAGE_GROUP_LENGTH",
+    "METRIC_VALUES",
     "NESTING_LEVELS",
     "NUMBER_DIGITS",
     "NUMBER_LARGEST_EXPONENT",
@@ -64,6 +67,7 @@ __all__ = [
     "SQS",
     "STREAM_PAGE_RECORDS",
     "STREAM_POLL_MS",
+    "STREAM_READERS",
     "STREAM_RETENTION_MS",
     "TOKEN_LENGTH",
     "TOKEN_LIFE_MS",
@@ -97,6 +101,7 @@ BATCH_GET_KEYS = 100  # [BC] BatchGetItem
 STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making
+STREAM_READERS = 2  # [LDG] of a shard at the same time, before they are throttled
 STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
 TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 
@@ -104,6 +109,7 @@ TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five 
 
 INVOCATION_BYTES = 6 * 1024 * 1024  # [LDG] of one event
 INVOCATION_RECORDS = (1, 10_000)  # [LDG, BC] BatchSize
+BATCH_RECORDS = 100  # [BC] BatchSize on a stream, when nothing is set
 BATCH_WINDOW_MS = (0, 300_000)  # [LDG, BC] MaximumBatchingWindowInSeconds
 PARALLELIZATION = (1, 10)  # [LDG, BC] ParallelizationFactor
 RETRY_ATTEMPTS = (-1, 10_000)  # [LDG, BC] MaximumRetryAttempts; -1 is for ever
@@ -119,6 +125,10 @@ FUNCTION_LONGEST_MS = 900_000  # [BC] of an invocation, at most
 FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
 FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
 RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window
+
+# --- CloudWatch -------------------------------------------------------------------------------------------------------
+
+METRIC_VALUES = 100  # [EMF] of one metric in one document
 
 # --- S3 ---------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.limits import METRIC_VALUES
 from dynamodb_outbox.core.relay.facts import Relayed
 from dynamodb_outbox.core.sweeping.commands import Swept
 
@@ -40,9 +41,6 @@ CODE = "Code"
 PUBLISHED, RETRIED, SUPPRESSED = "Published", "Retried", "DuplicatesSuppressed"
 PARKED, FAILED, AGE, OLDEST_PENDING = "Parked", "Failed", "Age", "OldestPending"
 
-_MOST_VALUES = 100
-"""Of one metric in one document; CloudWatch takes no more [EMF]."""
-
 
 @dataclass(frozen=True)
 class Metric:
@@ -66,9 +64,9 @@ def _fill(fact: Relayed) -> Sequence[float]:
 def _ages(fact: Relayed) -> Sequence[float]:
     """Return the ages, or as many of them as a document takes, evenly from the least to the greatest."""
     ages = sorted(fact.ages_ms)
-    if len(ages) <= _MOST_VALUES:
+    if len(ages) <= METRIC_VALUES:
         return ages
-    return [ages[place * (len(ages) - 1) // (_MOST_VALUES - 1)] for place in range(_MOST_VALUES)]
+    return [ages[place * (len(ages) - 1) // (METRIC_VALUES - 1)] for place in range(METRIC_VALUES)]
 
 
 METRICS = (

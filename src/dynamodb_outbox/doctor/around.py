@@ -48,17 +48,28 @@ def alarms_of(inventory: Inventory) -> Seen[tuple[Alarm, ...]]:
     pieces = inventory.of("AWS::CloudWatch::Alarm")
     if lacking is not None and not pieces:
         return lacking
-    rules = [
-        str(each.properties.get("AlarmRule"))
-        for each in inventory.of("AWS::CloudWatch::CompositeAlarm")
-        if each.properties.get("AlarmActions") and each.properties.get("ActionsEnabled", True) is not False
-    ]
-    return tuple(alarm_of(each, _is_named(each, rules)) for each in pieces)
+    composites = [Properties(each.properties) for each in inventory.of("AWS::CloudWatch::CompositeAlarm")]
+    return tuple(alarm_of(each, _relayed(each, composites)) for each in pieces)
 
 
-def _is_named(piece: Piece, rules: Sequence[str]) -> bool:
+def _relayed(piece: Piece, composites: Sequence[Properties]) -> Seen[bool]:
+    """Return whether a composite alarm notifies for an alarm."""
+    hidden: Unseen | None = None
+    for each in composites:
+        enabled, actions = each.flag("ActionsEnabled", default=True), each.texts("AlarmActions")
+        rule = each.text("AlarmRule")
+        if enabled is False or actions == () or (isinstance(rule, str) and not _is_named(piece, rule)):
+            continue
+        unseen = next((part for part in (enabled, actions, rule) if isinstance(part, Unseen)), None)
+        if unseen is None:
+            return True
+        hidden = unseen
+    return hidden or False
+
+
+def _is_named(piece: Piece, rule: str) -> bool:
     name = str(piece.properties.get("AlarmName") or piece.id)
-    return any(f'"{name}"' in rule or f"({name})" in rule or piece.arn in rule for rule in rules)
+    return f'"{name}"' in rule or f"({name})" in rule or piece.arn in rule
 
 
 def topics_of(inventory: Inventory, alarms: Iterable[Alarm]) -> dict[str, Seen[Topic | None]]:
@@ -67,9 +78,16 @@ def topics_of(inventory: Inventory, alarms: Iterable[Alarm]) -> dict[str, Seen[T
     found: dict[str, Seen[Topic | None]] = {}
     for arn in sorted(arns):
         piece = inventory.at(arn, "AWS::SNS::Topic")
-        subscribed = sum(1 for each in inventory.of("AWS::SNS::Subscription") if each.properties.get("TopicArn") == arn)
-        found[arn] = topic_of(piece, subscribed) if isinstance(piece, Piece) else piece
+        found[arn] = topic_of(piece, _subscribed(inventory, arn)) if isinstance(piece, Piece) else piece
     return found
+
+
+def _subscribed(inventory: Inventory, arn: str) -> Seen[int]:
+    """Return how many subscriptions to a topic are resources of their own."""
+    topics = [Properties(each.properties).text("TopicArn") for each in inventory.of("AWS::SNS::Subscription")]
+    count = topics.count(arn)
+    hidden = next((each for each in topics if isinstance(each, Unseen)), None)
+    return count or hidden or inventory.lacks("AWS::SNS::Subscription") or 0
 
 
 def payloads_of(inventory: Inventory, bucket: str | None, prefix: str) -> Bucket | None:

@@ -14,27 +14,25 @@ from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, targ
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
 from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, segments
 from dynamodb_outbox.doctor.properties import Properties
-from dynamodb_outbox.doctor.reading import (
-    every_minutes,
-    function_name,
-    mapping_of,
-    table_of,
-)
+from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import stream_samples
-from dynamodb_outbox.doctor.system import Function, Role, StreamMapping, System, Table
+from dynamodb_outbox.doctor.system import Function, Role, Schedule, StreamMapping, System, Table
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
 from dynamodb_outbox.errors import ConfigurationError, InvalidFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["FUNCTIONS", "MAPPING", "SCHEDULES", "TABLES", "Asked", "system_of"]
+__all__ = ["FUNCTIONS", "MAPPING", "SCHEDULES", "SWEEPERS", "TABLES", "Asked", "system_of"]
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 FUNCTIONS = ("AWS::Lambda::Function",)
 MAPPING = "AWS::Lambda::EventSourceMapping"
 SCHEDULES = ("AWS::Events::Rule", "AWS::Scheduler::Schedule")
+SWEEPERS = "sweepers"
+"""A word among the kinds of `Inventory.unseen`: of the functions those that no mapping names may be others."""
+
 _STORES = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::SNS::Topic")
 
 
@@ -70,11 +68,13 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
         mappings=chosen.mappings,
         relays=relays,
         unseen_relay=unseen,
+        unseen_mapping=inventory.lacks(MAPPING),
         sweepers=chosen.sweepers,
         schedules=chosen.schedules,
         targets=sinks if isinstance(sinks, Unseen) else tuple(target_at(inventory, each) for each in sinks),
         failures=chosen.failures,
         alarms=alarms,
+        unseen_alarm=inventory.lacks("AWS::CloudWatch::Alarm"),
         topics=topics_of(inventory, () if isinstance(alarms, Unseen) else alarms),
         payloads=payloads_of(inventory, asked.payloads, asked.prefix),
     )
@@ -176,7 +176,7 @@ class _Choice:
             pieces = [self._one(name) for name in self._asked.sweepers]
         else:
             pieces = [each for each in self._functions if reads(each) == SWEEP and self._sweeps(each)]
-        lacking = self._inventory.lacks("sweepers")
+        lacking = self._inventory.lacks(SWEEPERS, *FUNCTIONS)
         if not pieces and lacking is not None:
             return lacking
         return tuple(self._function(each, SWEEP) for each in pieces)
@@ -205,26 +205,33 @@ class _Choice:
         return {arn: _exists(self._inventory.at(arn, *_STORES)) for arn in sorted(arns)}
 
     @property
-    def schedules(self) -> Mapping[str, Seen[tuple[float, ...]]]:
-        """Minutes between two runs of each sweeper, by its name."""
+    def schedules(self) -> Mapping[str, Seen[tuple[Schedule, ...]]]:
+        """The schedules of each sweeper, by its name."""
         sweepers = () if isinstance(self.sweepers, Unseen) else self.sweepers
         return {each.name: self._scheduled(each) for each in sweepers}
 
-    def _scheduled(self, function: Function) -> Seen[tuple[float, ...]]:
-        rules = [Properties(each.properties) for each in self._inventory.of(*SCHEDULES)]
-        ours = [each for each in rules if function.arn in _targets_of(each) and each.raw("ScheduleExpression")]
-        enabled = [each for each in ours if each.raw("State") in (None, "ENABLED")]
-        lacking = self._inventory.lacks(*SCHEDULES)
-        if not ours and lacking is not None:
-            return lacking
-        return every_minutes(each.text("ScheduleExpression") for each in enabled)
+    def _scheduled(self, function: Function) -> Seen[tuple[Schedule, ...]]:
+        ours = tuple(schedule_of(each) for each in self._inventory.of(*SCHEDULES) if _invokes(each, function))
+        lacking = self._inventory.lacks(*SCHEDULES) or self._aimless
+        enabled = any(each.enabled is True for each in ours)
+        return ours if enabled or lacking is None else lacking
+
+    @property
+    def _aimless(self) -> Unseen | None:
+        """Why it is not seen what a schedule invokes, where there is such a one."""
+        told = [each for piece in self._inventory.of(*SCHEDULES) for each in _targets_of(Properties(piece.properties))]
+        return next((each for each in told if isinstance(each, Unseen)), None)
 
 
-def _targets_of(rule: Properties) -> list[str]:
+def _invokes(piece: Piece, function: Function) -> bool:
+    rule = Properties(piece.properties)
+    return function.arn in _targets_of(rule) and bool(rule.raw("ScheduleExpression"))
+
+
+def _targets_of(rule: Properties) -> list[Seen[str | None]]:
     several = rule.parts("Targets")
-    targets = [rule.text("Target", "Arn")]
-    targets += [] if isinstance(several, Unseen) else [each.text("Arn") for each in several]
-    return [each for each in targets if isinstance(each, str)]
+    targets = [several] if isinstance(several, Unseen) else [each.text("Arn") for each in several]
+    return [rule.text("Target", "Arn"), *targets]
 
 
 def _is_for_records(mapping: StreamMapping, asked: Asked) -> bool:

@@ -19,14 +19,14 @@ from dynamodb_outbox.environment.settings import FunctionSettings, layout_from, 
 from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES
 from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.recover.sweeper import Sweeper
+from dynamodb_outbox.recover.sweeper import MIN_AGE, Sweeper
 from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dynamodb_outbox.doctor.inventory import Piece
-    from dynamodb_outbox.doctor.system import Role
+    from dynamodb_outbox.doctor.system import Ordering, Role
 
 __all__ = ["HANDLERS", "Assumed", "function_of", "reads"]
 
@@ -34,7 +34,7 @@ HANDLERS = {RELAY: "dynamodb_outbox.aws_lambda.relay_handler", SWEEP: "dynamodb_
 """The ready-made functions, by what they are."""
 
 _SAMPLE = "arn:aws:events:us-east-1:000000000000:event-bus/default"
-_MIN_AGE_S = 300
+_MIN_AGE_S = int(MIN_AGE.total_seconds())
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Assumed:
     """What a function of one's own is taken to go by."""
 
     layout: Layout = field(default_factory=Layout)
-    ordering: str = "key"
+    ordering: Ordering = "key"
 
 
 def reads(piece: Piece) -> str | None:
@@ -54,7 +54,8 @@ def reads(piece: Piece) -> str | None:
 def function_of(piece: Piece, role: Seen[Role], kind: str, assumed: Assumed) -> Function:
     """Return a function that works as RELAY or SWEEP."""
     found = Properties(piece.properties)
-    environment = found.mapping("Environment", "Variables")
+    told = found.mapping("Environment", "Variables")
+    environment = told if isinstance(told, Unseen) else {name: _text(value) for name, value in told.items()}
     ready = reads(piece) == kind
     name = str(found.raw("FunctionName") or piece.id)
     settings = _settings(environment, kind) if ready else _assumed(assumed)
@@ -73,6 +74,11 @@ def function_of(piece: Piece, role: Seen[Role], kind: str, assumed: Assumed) -> 
         ready_made=ready,
         settings=settings,
     )
+
+
+def _text(value: Any) -> Seen[str]:
+    """Return a variable's value, which CloudFormation makes text of."""
+    return value if isinstance(value, Unseen) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(found: Properties, name: str, default: int) -> Seen[int]:
@@ -146,10 +152,11 @@ def _alone(plain: Mapping[str, str], name: str) -> FunctionSettings | None:
         return None
 
 
-def _argument(plain: Mapping[str, str], name: str, default: str) -> Seen[str]:
+def _argument(plain: Mapping[str, str], name: str, default: str) -> Any:
+    """Return what a variable's own reader makes of it: one of its few words, or Unseen."""
     value, (variable,) = plain.get(name, "").strip(), (each for each in VARIABLES if each.name == name)
     try:
-        return str(variable.read(value, ConfigurationError)) if value else default
+        return variable.read(value, ConfigurationError) if value else default
     except ConfigurationError:
         return Unseen(f"{name} is refused")
 

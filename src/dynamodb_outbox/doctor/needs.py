@@ -62,7 +62,7 @@ def _deployment(function: Function, table_arn: str, failure: str | None) -> Depl
         notify="nobody@example.com",
         existing_table=True,
         layout=seen(settings.layout),
-        on_poison=seen(settings.on_poison),  # type: ignore[arg-type]  # a relay was made of it
+        on_poison=seen(settings.on_poison),
         on_failure=failure,
     )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from dynamodb_outbox.core.limits import FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
+from dynamodb_outbox.core.limits import BATCH_RECORDS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.doctor.inventory import ANY_REGION, Seen, Unseen, segments
 from dynamodb_outbox.doctor.properties import Properties
-from dynamodb_outbox.doctor.system import Alarm, Index, Keys, Metric, StreamMapping, Table, Target, Topic
+from dynamodb_outbox.doctor.system import Alarm, Index, Keys, Metric, Schedule, StreamMapping, Table, Target, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from dynamodb_outbox.doctor.inventory import Piece
 
@@ -22,10 +22,10 @@ __all__ = [
     "DEFAULT_MEMORY_MB",
     "DEFAULT_TIMEOUT_S",
     "alarm_of",
-    "every_minutes",
     "function_name",
     "kind_of",
     "mapping_of",
+    "schedule_of",
     "table_of",
     "target_of",
     "topic_of",
@@ -33,8 +33,8 @@ __all__ = [
 
 DEFAULT_TIMEOUT_S = FUNCTION_TIMEOUT_MS // 1000
 DEFAULT_MEMORY_MB = FUNCTION_MEMORY_MB
-_DEFAULT_BATCH = 100  # [BC] of a stream
 _FOREVER = -1
+_NAME = 6
 _CONFIRMED = ("Enabled", "Enabling", "Updating", "Creating")
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _MINUTES = {"minute": 1.0, "hour": 60.0, "day": 1440.0}
@@ -64,6 +64,7 @@ def table_of(piece: Piece) -> Table:
         consistency=_or(found.text("MultiRegionConsistency"), "EVENTUAL"),
         key=found.text("SSESpecification", "KMSMasterKeyId"),
         ttl_values=found.items("TimeToLiveValues"),
+        by_hand=_number(found, "WrittenByHand", 0),
     )
 
 
@@ -96,11 +97,17 @@ def _keys(schema: Properties, table: Properties) -> Seen[Keys]:
     keys, types = schema.parts("KeySchema"), table.parts("AttributeDefinitions")
     if isinstance(keys, Unseen):
         return keys
-    known = (
-        {} if isinstance(types, Unseen) else {each.raw("AttributeName"): each.raw("AttributeType") for each in types}
-    )
     ordered = sorted(keys, key=lambda each: str(each.raw("KeyType")))  # HASH, RANGE
-    return tuple((str(each.raw("AttributeName")), known.get(each.raw("AttributeName"))) for each in ordered)
+    names = [each.text("AttributeName") for each in ordered]
+    told = () if isinstance(types, Unseen) else types
+    known = {each.text("AttributeName"): each.text("AttributeType") for each in told}
+    kinds = [types if isinstance(types, Unseen) else known.get(each) for each in names]
+    hidden = next((each for each in (*names, *kinds) if isinstance(each, Unseen)), None)
+    return hidden or tuple((str(name), _text(kind)) for name, kind in zip(names, kinds, strict=True))
+
+
+def _text(value: Seen[str | None]) -> str | None:
+    return None if isinstance(value, Unseen) else value
 
 
 def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
@@ -121,7 +128,8 @@ def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
 
 def function_name(text: str) -> str:
     """Return the name in a function's name or ARN, without the alias or version behind it."""
-    return text.split(":")[6] if text.startswith("arn:") else text.split(":", maxsplit=1)[0]
+    parts = text.split(":")
+    return parts[0] if parts[0] != "arn" else parts[_NAME] if len(parts) > _NAME else parts[-1]
 
 
 def mapping_of(piece: Piece) -> StreamMapping:
@@ -140,7 +148,7 @@ def mapping_of(piece: Piece) -> StreamMapping:
         enabled=enabled,
         state=_or(state, "Enabled" if enabled is True else "Disabled"),
         result=found.text("LastProcessingResult"),
-        batch_size=_number(found, "BatchSize", _DEFAULT_BATCH),
+        batch_size=_number(found, "BatchSize", BATCH_RECORDS),
         window_s=_number(found, "MaximumBatchingWindowInSeconds", 0),
         tumbling_s=_number(found, "TumblingWindowInSeconds", 0),
         parallelization=_number(found, "ParallelizationFactor", 1),
@@ -165,7 +173,7 @@ def _all_text(values: list[Seen[str | None]]) -> Seen[tuple[str, ...]]:
     return hidden if hidden is not None else tuple(str(each or "") for each in values)
 
 
-def alarm_of(piece: Piece, relayed: bool) -> Alarm:
+def alarm_of(piece: Piece, relayed: Seen[bool]) -> Alarm:
     """Return an alarm; `relayed` is whether another one notifies for it."""
     found = Properties(piece.properties)
     return Alarm(
@@ -205,8 +213,9 @@ def topic_of(piece: Piece, subscriptions: Seen[int]) -> Topic:
     counted = found.number("Subscribed")  # as an account tells it
     if counted is None:
         inside = found.items("Subscription")
+        known = _count(inside) + (subscriptions if isinstance(subscriptions, int) else 0)
         hidden = next((each for each in (inside, subscriptions) if isinstance(each, Unseen)), None)
-        counted = hidden or _count(inside) + (subscriptions if isinstance(subscriptions, int) else 0)
+        counted = known or hidden or 0
     return Topic(
         name=str(found.raw("TopicName") or piece.id),
         arn=piece.arn,
@@ -245,14 +254,19 @@ def target_of(arn: str, piece: Seen[Piece | None], archives: Seen[tuple[str, ...
     )
 
 
-def every_minutes(expressions: Iterator[Seen[str | None]]) -> Seen[tuple[float, ...]]:
-    """Return how many minutes there are between two runs, for each schedule that says so by a rate."""
-    found: list[float] = []
-    for each in expressions:
-        if isinstance(each, Unseen):
-            return each
-        told = _RATE.fullmatch(each or "")
-        if told is None:
-            return Unseen(f"when {each} runs is not worked out")
-        found.append(int(told[1]) * _MINUTES[told[2]])
-    return tuple(found)
+def schedule_of(piece: Piece) -> Schedule:
+    """Return a schedule; minutes are seen where it says them by a rate."""
+    found = Properties(piece.properties)
+    state = found.text("State")
+    return Schedule(
+        name=str(found.raw("Name") or piece.id),
+        enabled=state if isinstance(state, Unseen) else state in (None, "ENABLED"),
+        minutes=_minutes(found.text("ScheduleExpression")),
+    )
+
+
+def _minutes(expression: Seen[str | None]) -> Seen[float]:
+    if isinstance(expression, Unseen):
+        return expression
+    told = _RATE.fullmatch(expression or "")
+    return Unseen(f"when {expression} runs is not worked out") if told is None else int(told[1]) * _MINUTES[told[2]]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.doctor.checks import Severity, examine
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen, segments
 from dynamodb_outbox.doctor.rules import CHECKS
-from dynamodb_outbox.promises import guarantees
+from dynamodb_outbox.promises import Standing, guarantees
 
 if TYPE_CHECKING:
     from dynamodb_outbox.doctor.checks import Finding, Unjudged
-    from dynamodb_outbox.doctor.system import System
+    from dynamodb_outbox.doctor.system import Function, System
     from dynamodb_outbox.promises import Guarantee, SinkKind
 
 __all__ = ["Report", "report_on"]
@@ -52,18 +52,26 @@ def report_on(system: System) -> Report:
 
 
 def _promises(system: System) -> tuple[Guarantee, ...]:
-    if system.settings is None:
-        return ()
-    settings, mappings = system.settings, seen(system.mappings)
-    kinds = {each.kind for each in seen(system.targets)}
+    """Return the promises; of several relays the one that promises least counts, for each of them."""
+    promised = [_promises_of(each, system) for each in system.relays]
+    order = list(Standing)
+    return tuple(max(of_all, key=lambda each: order.index(each.standing)) for of_all in zip(*promised, strict=True))
+
+
+def _promises_of(relay: Function, system: System) -> tuple[Guarantee, ...]:
+    settings, arns = relay.settings, set(seen(relay.settings.sinks).values())
+    mappings = [each for each in seen(system.mappings) if each.function == relay.name]
+    kinds = {each.kind for each in seen(system.targets) if each.arn in arns}
     failures = [seen(each.on_failure) for each in mappings]
+    by_hand = system.table if isinstance(system.table, Unseen) else system.table.by_hand
     return guarantees(
         seen(settings.layout),
-        ordering=seen(settings.ordering),  # type: ignore[arg-type]  # a relay was made of it
-        on_poison=seen(settings.on_poison),  # type: ignore[arg-type]  # as above
+        ordering=seen(settings.ordering),
+        on_poison=seen(settings.on_poison),
         parallelization=max((seen(each.parallelization) for each in mappings), default=1),
         sink=next((kind for kind in _LEAST if kind in kinds), "bus"),
         sweeper=not isinstance(system.sweepers, Unseen) and bool(system.sweepers),
+        hand_written=not isinstance(by_hand, Unseen) and by_hand > 0,
         keeps_records=bool(failures) and all(arn is not None and segments(arn)[2:3] == ["s3"] for arn in failures),
     )
 

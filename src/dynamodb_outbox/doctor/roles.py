@@ -1,8 +1,9 @@
 """A role, by what is seen of its policies; and whether they allow an action.
 
-IAM's own evaluation knows more (boundaries, policies of the organization, conditions): a condition counts as met, and
-what only an account has is told as not seen. Of AWS's managed policies those are known here that Lambda functions are
-given most; a template does not say what is in the others.
+IAM's own evaluation knows more. Conditions count in the role's favour: as met where a statement allows, as not met
+where it denies. Anything else that may take a permission away and is not seen, a denial or a permissions boundary,
+leaves it unseen. A whole policy that is not seen is taken for one that allows. Of AWS's managed policies those are
+known here that Lambda functions are given most; a template does not say what is in the others.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _MANAGED = {
 }
 """What they allow on every resource, of what matters here [the managed policies' own pages]."""
 
+_BOUNDARY = Unseen("what its permissions boundary leaves of it")
 _REGION, _ACCOUNT = 3, 4
 _PARTS = 6
 
@@ -59,8 +61,6 @@ def role_of(piece: Piece, inventory: Inventory) -> Role:
         names.append(str(told.raw("PolicyName")))
         made = statements_of(names[-1], told.raw("PolicyDocument"), hidden)
         statements += [dataclasses.replace(one, managed=bool(told.raw("Managed"))) for one in made]
-    if found.raw("PermissionsBoundary") is not None:
-        hidden.append("what its permissions boundary leaves of it")
     hidden += [str(each) for each in piece.properties.get("HiddenPolicies", ())]
     return Role(
         name=str(found.raw("RoleName") or piece.id),
@@ -68,6 +68,7 @@ def role_of(piece: Piece, inventory: Inventory) -> Role:
         statements=tuple(statements),
         attached=tuple(names),
         hidden=tuple(hidden),
+        boundary=None if found.raw("PermissionsBoundary") is None else _BOUNDARY,
     )
 
 
@@ -86,6 +87,8 @@ def _documents(
     else:
         for each in inline:
             yield statements_of(str(each.raw("PolicyName")), each.raw("PolicyDocument"), hidden)
+    lacking = inventory.lacks("AWS::IAM::Policy", "AWS::IAM::RolePolicy")
+    hidden += [] if lacking is None else [lacking.why]
     for other in inventory.of("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
         told = Properties(other.properties)
         named = told.items("Roles")
@@ -124,19 +127,25 @@ def statements_of(policy: str, document: Any, hidden: list[str]) -> tuple[Statem
     if isinstance(found, Unseen):
         hidden.append(f"the policy {policy} ({found.why})")
         return ()
+    effects = [each.raw("Effect") for each in found]
+    hidden += [f"the policy {policy} ({each.why})" for each in effects if isinstance(each, Unseen)]
     return tuple(_statement(policy, each) for each in found)
 
 
 def _statement(policy: str, found: Properties) -> Statement:
+    """Return a statement; one that may deny, and may not, is a denial of what is not seen."""
+    effect, condition = found.raw("Effect"), found.raw("Condition")
+    denies = effect == "Deny" or isinstance(effect, Unseen)
+    unsure = next((each for each in (effect, condition) if denies and isinstance(each, Unseen)), None)
     not_actions, not_resources = found.raw("NotAction") is not None, found.raw("NotResource") is not None
     return Statement(
         policy=policy,
-        allows=found.raw("Effect") != "Deny",
-        actions=found.texts("NotAction" if not_actions else "Action"),
+        allows=not denies,
+        actions=unsure or found.texts("NotAction" if not_actions else "Action"),
         resources=found.texts("NotResource" if not_resources else "Resource"),
         not_actions=not_actions,
         not_resources=not_resources,
-        conditional=bool(found.raw("Condition")),
+        conditional=unsure is None and bool(condition),
     )
 
 
@@ -147,9 +156,12 @@ def allows(role: Role, action: str, resource: str | None) -> Seen[bool]:
     if True in denied:
         return False
     if True in answers:
-        return True
-    hidden = next((each.why for each in answers if isinstance(each, Unseen)), None) or next(iter(role.hidden), None)
-    return False if hidden is None else Unseen(hidden)
+        return _unseen_of(denied) or role.boundary or True
+    return _unseen_of(answers) or (Unseen(role.hidden[0]) if role.hidden else False)
+
+
+def _unseen_of(answers: list[Seen[bool]]) -> Unseen | None:
+    return next((each for each in answers if isinstance(each, Unseen)), None)
 
 
 def _says(statement: Statement, action: str, resource: str | None) -> Seen[bool]:

@@ -21,7 +21,10 @@ __all__ = [
     "Function",
     "Index",
     "Metric",
+    "OnPoison",
+    "Ordering",
     "Role",
+    "Schedule",
     "Settings",
     "Statement",
     "StreamMapping",
@@ -31,6 +34,8 @@ __all__ = [
     "Topic",
 ]
 
+Ordering = Literal["key", "none"]
+OnPoison = Literal["park", "park_key", "block"]
 Keys = tuple[tuple[str, str | None], ...]
 """Names and types of key attributes, the partition's first."""
 
@@ -49,6 +54,7 @@ class Table:
     """The records' table. `stream` is the latest stream's ARN, `view` None while it has none.
 
     `ttl` is the attribute, None while TTL is off; `ttl_values` are values of that attribute in some items, by type.
+    `by_hand` counts records among them that no sweeper sees.
     """
 
     name: str
@@ -64,6 +70,7 @@ class Table:
     consistency: Seen[str]
     key: Seen[str | None]
     ttl_values: Seen[tuple[Mapping[str, str], ...]] = field(hash=False)
+    by_hand: Seen[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +107,8 @@ class Settings:
     """
 
     layout: Seen[Layout]
-    ordering: Seen[str]
-    on_poison: Seen[str]
+    ordering: Seen[Ordering]
+    on_poison: Seen[OnPoison]
     sinks: Seen[Mapping[str, str]] = field(hash=False)
     min_age_s: Seen[int]
     problems: tuple[str, ...]
@@ -142,13 +149,17 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """A role, by what is seen of its policies; `hidden` says what is not."""
+    """A role, by what is seen of its policies; `hidden` says what is not, and may allow more.
+
+    `boundary` is there where a permissions boundary may take away from what they allow.
+    """
 
     name: str
     arn: str
     statements: tuple[Statement, ...]
     attached: tuple[str, ...]
     hidden: tuple[str, ...]
+    boundary: Unseen | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +179,7 @@ class Alarm:
     metrics: Seen[tuple[Metric, ...]]
     enabled: Seen[bool]
     actions: Seen[tuple[str, ...]]
-    relayed: bool
+    relayed: Seen[bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +210,15 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What invokes a sweeper, and how many minutes there are between two runs."""
+
+    name: str
+    enabled: Seen[bool]
+    minutes: Seen[float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bucket:
     """A bucket, and after how many days its lifecycle removes what begins with a prefix (None: never)."""
 
@@ -213,8 +233,9 @@ class System:
     """All of it. `source` decides how a fix is told; `readers` counts the mappings on the table's streams.
 
     `mappings` are those of relays; `relays` and `sweepers` are functions; `unseen_relay` says why there is no relay,
-    where there may be one. `schedules` are minutes between two sweeps,
-    of the schedules that are enabled. `failures` are on-failure destinations that exist or do not, by ARN.
+    where there may be one, `unseen_mapping` and `unseen_alarm` why there may be more than those that are here.
+    `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations
+    that exist or do not, by ARN.
     """
 
     source: Literal["account", "template"]
@@ -224,15 +245,12 @@ class System:
     mappings: Seen[tuple[StreamMapping, ...]]
     relays: tuple[Function, ...]
     unseen_relay: Unseen | None
+    unseen_mapping: Unseen | None
     sweepers: Seen[tuple[Function, ...]]
-    schedules: Seen[Mapping[str, Seen[tuple[float, ...]]]] = field(hash=False)
+    schedules: Mapping[str, Seen[tuple[Schedule, ...]]] = field(hash=False)
     targets: Seen[tuple[Target, ...]]
     failures: Mapping[str, Seen[bool]] = field(hash=False)
     alarms: Seen[tuple[Alarm, ...]]
+    unseen_alarm: Unseen | None
     topics: Mapping[str, Seen[Topic | None]] = field(hash=False)
     payloads: Bucket | None
-
-    @property
-    def settings(self) -> Settings | None:
-        """What the relay goes by; None without one."""
-        return self.relays[0].settings if self.relays else None

@@ -34,13 +34,15 @@ from dynamodb_outbox.sinks.arns import arn_of
 if TYPE_CHECKING:
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["RECORD_AGE_S", "resources_of"]
+__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "resources_of"]
 
 RECORD_AGE_S = 12 * 3600
 """A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
 
+KEPT_DAYS = 90
+"""For how long a bucket keeps what somebody may still have to redrive or replay."""
+
 _UNORDERED_RETRIES = 100
-_BUCKET_DAYS = 90
 _SWEEPER_TIMEOUT_S = 120
 
 
@@ -52,7 +54,7 @@ def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
     return (
         _table(deployment),
         *_bus(deployment),
-        *([] if deployment.on_failure else [Bucket(id="GivenUp", days=_BUCKET_DAYS, kms_key=deployment.kms_key)]),
+        *([] if deployment.on_failure else [Bucket(id="GivenUp", days=KEPT_DAYS, kms_key=deployment.kms_key)]),
         *_relay(deployment, on_failure),
         *_sweeper(deployment),
         *([Topic(id="AlarmTopic", name=f"{deployment.prefix}-alarms", email=deployment.notify)]

@@ -18,7 +18,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
 
-__all__ = ["CALLS", "Asking", "Clients", "own_clients"]
+__all__ = ["CALLS", "READS_ITEMS", "Asking", "Clients", "own_clients"]
 
 Clients = Callable[[str, "str | None"], Any]
 """Makes the boto3 client of a service, in a Region or in the one that is set up."""
@@ -50,6 +50,9 @@ CALLS: Mapping[tuple[str, str], str] = {
     ("s3", "GetBucketLifecycleConfiguration"): "s3:GetLifecycleConfiguration",
 }
 """Every call, by service and operation, and the action of IAM that it needs. Scan is made with --read-items alone."""
+
+READS_ITEMS = ("dynamodb", "Scan")
+"""The only call that reads what is in the table."""
 
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 _DENIED = re.compile(r"AccessDenied|Unauthorized|AuthorizationError|NotAuthorized|Forbidden|^403$")
@@ -98,7 +101,10 @@ class Asking:
         return answer
 
     def all(self, service: str, operation: str, members: str, token: tuple[str, str], **arguments: Any) -> Any:
-        """Return all members of the pages of a list; `token` are the names of the next page's token, out and in."""
+        """Return all members of the pages of a list; Unseen where there is no end of pages.
+
+        `token` are the names of the next page's token, out and in.
+        """
         found: list[Any] = []
         more: dict[str, Any] = {}
         for _ in range(_PAGES):
@@ -107,9 +113,9 @@ class Asking:
                 return answer
             found += answer.get(members) or ()
             if not answer.get(token[0]):
-                break
+                return found
             more = {token[1]: answer[token[0]]}
-        return found
+        return Unseen(f"{CALLS[service, operation]} has more than {_PAGES:,} pages")
 
     def _client(self, service: str, region: str | None) -> Any:
         if (service, region) not in self._made:

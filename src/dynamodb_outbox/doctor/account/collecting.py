@@ -6,14 +6,16 @@ twice: when the functions are known, to learn where events and alarms go; and at
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.doctor.account.asking import Asking, Clients, own_clients
+from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.account.roles import role_piece
 from dynamodb_outbox.doctor.account.surroundings import Surroundings
-from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, TABLES, Asked, system_of
+from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SWEEPERS, TABLES, Asked, system_of
 from dynamodb_outbox.doctor.functions import reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Unseen, name_in
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in
 from dynamodb_outbox.doctor.reading import function_name
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.errors import ConfigurationError
@@ -21,17 +23,21 @@ from dynamodb_outbox.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.doctor.system import System
+    from dynamodb_outbox.layout import Layout
+
 __all__ = ["inventory_of"]
 
 _ITEMS = 1000
+_NO_ITEMS = Unseen("no items were read: --read-items 100 reads so many")
 _RECOVERY = ("ContinuousBackupsDescription", "PointInTimeRecoveryDescription", "PointInTimeRecoveryStatus")
 
 
 def inventory_of(asked: Asked, *, read_items: int = 0, clients: Clients = own_clients) -> Inventory:
     """Return what there is around the table that was asked for.
 
-    `read_items` items of it are read for the values of their TTL attribute, 1,000 at most; 0: none. `clients` makes
-    boto3 clients.
+    `read_items` items of it are read, 1,000 at most, for the values of their TTL attribute and to count records that
+    were written by hand; 0: none. `clients` makes boto3 clients.
 
     Raises ConfigurationError without a table's name, when there is no such table, or when nobody answers.
     """
@@ -39,7 +45,8 @@ def inventory_of(asked: Asked, *, read_items: int = 0, clients: Clients = own_cl
         raise ConfigurationError("the table's name is needed: --table.")
     asking = Asking(clients)
     collector = _Collector(asking, asked)
-    collector.table(name_in(asked.table), min(read_items, _ITEMS))
+    count = min(read_items, _ITEMS)
+    collector.table(name_in(asked.table), count)
     collector.functions(name_in(asked.table))
     collector.roles()
     surroundings = Surroundings(asking)
@@ -49,6 +56,7 @@ def inventory_of(asked: Asked, *, read_items: int = 0, clients: Clients = own_cl
         raise ConfigurationError(f"nobody answered: {asking.unanswered.why}")
     system = system_of(collector.inventory(), asked)
     collector.take(surroundings.of(system, asked))
+    collector.items(system, count)
     return collector.inventory()
 
 
@@ -97,7 +105,7 @@ class _Collector:
 
     def _values(self, name: str, ttl: Any, count: int) -> Any:
         if not count:
-            return Unseen("no items were read: --read-items 100 reads so many")
+            return _NO_ITEMS
         if isinstance(ttl, Unseen) or not ttl.get("AttributeName"):
             return []
         answer = self._asking.ask(
@@ -111,6 +119,26 @@ class _Collector:
         if answer is None or isinstance(answer, Unseen):
             return answer
         return [each[ttl["AttributeName"]] for each in answer.get("Items") or () if each]
+
+    def items(self, system: System, count: int) -> None:
+        """Count records that were written by hand, by the layouts of the relays, and note that at the table."""
+        layouts = dict.fromkeys(each.settings.layout for each in system.relays)
+        counts = [self._by_hand(each, count) for each in layouts] if count else [_NO_ITEMS]
+        hidden = next((each for each in counts if isinstance(each, Unseen)), None)
+        found = hidden or sum(each for each in counts if isinstance(each, int))
+        self._pieces = [
+            replace(each, properties={**each.properties, "WrittenByHand": found}) if each.kind in TABLES else each
+            for each in self._pieces
+        ]
+
+    def _by_hand(self, layout: Seen[Layout], count: int) -> Seen[int]:
+        if isinstance(layout, Unseen):
+            return layout
+        name = name_in(str(self._asked.table))
+        answer = self._asking.ask("dynamodb", "Scan", TableName=name, Limit=count, **written_by_hand(layout))
+        if answer is None or isinstance(answer, Unseen):
+            return answer or Unseen("the table is gone")
+        return int(answer["Count"])
 
     def functions(self, table: str) -> None:
         """Ask for the mappings of the table's streams, their functions, and the ready-made ones."""
@@ -133,7 +161,7 @@ class _Collector:
         listed = self._asking.all("lambda", "ListFunctions", "Functions", ("NextMarker", "Marker"))
         if isinstance(listed, list):
             return {str(each["FunctionName"]): each for each in listed}
-        self._unseen["sweepers"] = listed or Unseen("there is no answer")
+        self._unseen[SWEEPERS] = listed or Unseen("there is no answer")
         found = {}
         for name in sorted(wanted):
             answer = self._asking.ask("lambda", "GetFunctionConfiguration", FunctionName=name)

@@ -10,6 +10,7 @@ from dynamodb_outbox.doctor.rules import (
     functions,
     mappings,
     payloads,
+    sources,
     sweeping,
     tables,
     targets,
@@ -19,6 +20,7 @@ __all__ = ["CHECKS"]
 
 CHECKS = (
     *tables.CHECKS,
+    *sources.CHECKS,
     *mappings.CHECKS,
     *filters.CHECKS,
     *functions.CHECKS,

@@ -48,9 +48,10 @@ def _wide(function: Function, _system: System) -> Iterator[Said]:
     for statement in role.statements:
         if statement.allows and not statement.managed and (said := _said(statement)) is not None:
             yield Evidence(f"policy {statement.policy} of role {role.name} allows {said}", {"role": role.name})
-        seen(statement.actions), seen(statement.resources)
-    if role.hidden:
-        raise NotSeen(role.hidden[0])
+    parts = [part for each in role.statements if each.allows for part in (each.actions, each.resources)]
+    hidden = [each.why for each in parts if isinstance(each, Unseen)] + list(role.hidden)
+    if hidden:
+        raise NotSeen(hidden[0])
 
 
 def _said(statement: Statement) -> str | None:

@@ -67,6 +67,7 @@ def _lacking(wanted: Wanted, thing: Any, system: System) -> Iterator[Said]:
         hidden = unsure.why if unsure is not None and False not in answers else hidden
     if hidden is not None:
         raise NotSeen(f"an alarm's metric ({hidden})")
+    seen(system.unseen_alarm)
     yield f"no alarm looks at {' and '.join(each.name for each in wanted.metrics)}"
 
 
@@ -112,12 +113,10 @@ def _of_ours(system: System) -> tuple[Subject, ...]:
 
 
 def _silent(alarm: Alarm, _system: System) -> Iterator[Said]:
-    if alarm.relayed:
+    if alarm.relayed is True or (seen(alarm.enabled) and seen(alarm.actions)):
         return
-    if not seen(alarm.enabled):
-        yield "its actions are disabled"
-    elif not seen(alarm.actions):
-        yield "it has no actions"
+    seen(alarm.relayed)
+    yield "it has no actions" if alarm.enabled else "its actions are disabled"
 
 
 def _of_topics(system: System) -> tuple[Subject, ...]:

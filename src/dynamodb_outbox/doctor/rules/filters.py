@@ -33,11 +33,11 @@ def _compiled(mapping: StreamMapping) -> Filters:
         raise NotSeen(f"the filter is none: {error}") from None
 
 
-def _filter_invalid(mapping: StreamMapping, _system: System) -> Iterator[Said]:
+def _filter_invalid(mapping: StreamMapping, system: System) -> Iterator[Said]:
     try:
         compile_filters(*seen(mapping.filters))
     except InvalidFilter as error:
-        yield str(error)
+        yield _with_filter(str(error), mapping, system)
 
 
 def _filter_missing(mapping: StreamMapping, system: System) -> Iterator[Said]:
@@ -67,69 +67,64 @@ def _passes(what: str, pick: Callable[[Samples], tuple[dict[str, object], ...]])
 
 def _with_filter(said: str, mapping: StreamMapping, system: System) -> Evidence:
     layout = relay_of(mapping, system).settings.layout
-    if isinstance(layout, Unseen):
-        return Evidence(said)
-    return Evidence(said, {"filter": json.dumps(json.dumps(stream_filter(layout)))})
+    right = "<the layout's>" if isinstance(layout, Unseen) else json.dumps(json.dumps(stream_filter(layout)))
+    return Evidence(said, {"filter": right})
 
 
-_FILTER = {
-    "command": _UPDATE + '--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
-    "snippet": "FilterCriteria: {Filters: [{Pattern: <filter>}]}",
-}
+def _check(id_: str, severity: Severity, asks: str, consequence: str, look: Callable[..., Iterator[Said]]) -> Check:
+    return Check(
+        id=id_,
+        severity=severity,
+        asks=asks,
+        about=of_mappings,
+        look=look,
+        consequence=consequence,
+        command=_UPDATE + '--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
+        snippet="FilterCriteria: {Filters: [{Pattern: <filter>}]}",
+    )
+
 
 CHECKS = (
-    Check(
-        id="filter-invalid",
-        severity=Severity.ERROR,
-        asks="The filter is one that Lambda documents",
-        about=of_mappings,
-        look=_filter_invalid,
-        consequence="A pattern with a fault lets nothing through, or is refused when it is deployed.",
-        **_FILTER,
+    _check(
+        "filter-invalid",
+        Severity.ERROR,
+        "The filter is one that Lambda documents",
+        "A pattern with a fault lets nothing through, or is refused when it is deployed.",
+        _filter_invalid,
     ),
-    Check(
-        id="filter-missing",
-        severity=Severity.WARNING,
-        asks="The mapping has a filter",
-        about=of_mappings,
-        look=_filter_missing,
-        consequence="The relay is invoked for each write to the table, its own settling included, and paid for.",
-        **_FILTER,
+    _check(
+        "filter-missing",
+        Severity.WARNING,
+        "The mapping has a filter",
+        "The relay is invoked for each write to the table, its own settling included, and paid for.",
+        _filter_missing,
     ),
-    Check(
-        id="filter-blocks",
-        severity=Severity.ERROR,
-        asks="The filter, tried: records of the layout pass",
-        about=of_mappings,
-        look=_filter_blocks,
-        consequence="What does not pass is never relayed; it waits for the sweeper, if there is one.",
-        **_FILTER,
+    _check(
+        "filter-blocks",
+        Severity.ERROR,
+        "The filter, tried: records of the layout pass",
+        "What does not pass is never relayed; it waits for the sweeper, if there is one.",
+        _filter_blocks,
     ),
-    Check(
-        id="filter-settles",
-        severity=Severity.WARNING,
-        asks="The filter, tried: settled records (MODIFY) do not pass",
-        about=of_mappings,
-        look=_passes("a record that was settled", lambda samples: samples.settled),
-        consequence="The relay is invoked by what it does itself: twice as often as there are events.",
-        **_FILTER,
+    _check(
+        "filter-settles",
+        Severity.WARNING,
+        "The filter, tried: settled records (MODIFY) do not pass",
+        "The relay is invoked by what it does itself: twice as often as there are events.",
+        _passes("a record that was settled", lambda samples: samples.settled),
     ),
-    Check(
-        id="filter-expiry",
-        severity=Severity.WARNING,
-        asks="The filter, tried: records that TTL deletes (REMOVE) do not pass",
-        about=of_mappings,
-        look=_passes("a record that TTL deleted", lambda samples: samples.expired),
-        consequence="The relay is invoked for each record once more, days later.",
-        **_FILTER,
+    _check(
+        "filter-expiry",
+        Severity.WARNING,
+        "The filter, tried: records that TTL deletes (REMOVE) do not pass",
+        "The relay is invoked for each record once more, days later.",
+        _passes("a record that TTL deleted", lambda samples: samples.expired),
     ),
-    Check(
-        id="filter-others",
-        severity=Severity.WARNING,
-        asks="The filter, tried: other items of the table do not pass",
-        about=of_mappings,
-        look=_passes("an item that is no record", lambda samples: samples.others),
-        consequence="The relay is invoked for writes that have no event, and paid for.",
-        **_FILTER,
+    _check(
+        "filter-others",
+        Severity.WARNING,
+        "The filter, tried: other items of the table do not pass",
+        "The relay is invoked for writes that have no event, and paid for.",
+        _passes("an item that is no record", lambda samples: samples.others),
     ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.doctor.checks import Check, Said, Severity, Subject
 from dynamodb_outbox.doctor.inventory import seen
+from dynamodb_outbox.infra.plan import KEPT_DAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.doctor.system import Bucket, System
 
 __all__ = ["CHECKS"]
-
-_KEPT_DAYS = 90
 
 
 def _of_payloads(system: System) -> tuple[Subject, ...]:
@@ -36,15 +35,16 @@ def _forever(bucket: Bucket, _system: System) -> Iterator[Said]:
 
 def _early(bucket: Bucket, _system: System) -> Iterator[Said]:
     days = seen(bucket.days) if seen(bucket.exists) else None
-    if days is not None and days < _KEPT_DAYS:
+    if days is not None and days < KEPT_DAYS:
         yield f"a lifecycle rule removes {bucket.prefix}* after {days} days"
 
 
 _RULE = (
     'aws s3api put-bucket-lifecycle-configuration --bucket <bucket> --lifecycle-configuration \'{"Rules":[{"ID":'
-    '"outbox","Status":"Enabled","Filter":{"Prefix":"<prefix>"},"Expiration":{"Days":90}}]}\' (it replaces other rules)'
+    '"outbox","Status":"Enabled","Filter":{"Prefix":"<prefix>"},"Expiration":{"Days":'
+    f"{KEPT_DAYS}}}}}]}}' (it replaces other rules)"
 )
-_SNIPPET = "LifecycleConfiguration: {Rules: [{Status: Enabled, Prefix: <prefix>, ExpirationInDays: 90}]}"
+_SNIPPET = f"LifecycleConfiguration: {{Rules: [{{Status: Enabled, Prefix: <prefix>, ExpirationInDays: {KEPT_DAYS}}}]}}"
 
 CHECKS = (
     Check(
@@ -69,7 +69,7 @@ CHECKS = (
     Check(
         id="payloads-early",
         severity=Severity.ERROR,
-        asks="They are kept for 90 days at least (with --claim-check)",
+        asks=f"They are kept for {KEPT_DAYS} days at least (with --claim-check)",
         about=_of_payloads,
         look=_early,
         consequence="What is parked, in a dead-letter queue, or replayed after that has lost its data.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.doctor.checks import Check, Said, Severity, of_sweepers, of_system
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_sweepers, of_system
 from dynamodb_outbox.doctor.inventory import seen
 from dynamodb_outbox.environment.settings import layout_text
 from dynamodb_outbox.layout import Layout
@@ -25,12 +25,20 @@ def _missing(system: System, _same: System) -> Iterator[Said]:
 
 
 def _unscheduled(function: Function, system: System) -> Iterator[Said]:
-    if seen(system.schedules)[function.name] == ():
-        yield "no enabled schedule invokes it"
+    schedules = seen(system.schedules[function.name])
+    if any(each.enabled is True for each in schedules):
+        return
+    disabled = [each.name for each in schedules if not seen(each.enabled)]
+    if disabled:
+        yield Evidence(
+            f"its schedule {disabled[0]} is disabled", {"remedy": f"aws events enable-rule --name {disabled[0]}"}
+        )
+    else:
+        yield Evidence("no schedule invokes it", {"remedy": "a schedule as `outbox infra` has it"})
 
 
 def _rare(function: Function, system: System) -> Iterator[Said]:
-    every = seen(seen(system.schedules)[function.name])
+    every = [seen(each.minutes) for each in seen(system.schedules[function.name]) if each.enabled is not False]
     if every and min(every) > _LONGEST_MINUTES:
         yield f"it runs every {min(every):g} minutes"
 
@@ -71,7 +79,7 @@ CHECKS = (
         about=of_sweepers,
         look=_unscheduled,
         consequence="Nobody sweeps.",
-        command="aws events enable-rule --name <the rule>, or a schedule as `outbox infra` has it",
+        command="<remedy>",
         snippet="Events: {Schedule: {Type: Schedule, Properties: {Schedule: rate(1 minute)}}}",
     ),
     Check(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layouts_of, of_table
 from dynamodb_outbox.doctor.inventory import seen
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +85,12 @@ def _ttl_unit(table: Table, _system: System) -> Iterator[Said]:
         yield f"{texts} of {len(values)} values of {table.ttl} that were read are no numbers"
     if large:
         yield f"{large} of {len(values)} values of {table.ttl} that were read are in milliseconds"
+
+
+def _by_hand(table: Table, _system: System) -> Iterator[Said]:
+    count = seen(table.by_hand)
+    if count:
+        yield f"{counted(count, 'record')} written by hand among the items that were read"
 
 
 def _number(text: str | None) -> float:
@@ -195,6 +202,16 @@ CHECKS = (
         look=_ttl_unit,
         consequence="DynamoDB ignores what is no number, and takes milliseconds for a year that never comes.",
         command="write epoch seconds, as a number: this library does; look for who else writes the attribute",
+    ),
+    Check(
+        id="written-by-hand",
+        severity=Severity.NOTE,
+        asks="Pending records are in the index (with --read-items; an account's alone)",
+        about=lambda system: of_table(system) if system.source == "account" else (),
+        look=_by_hand,
+        consequence="No sweeper sees them until they are parked: the stream, and redriving what the mapping gave up, "
+        "are all they have.",
+        command="write them with `outbox.records()`; until then keep the on-failure destination and its alarms",
     ),
     Check(
         id="recovery-off",

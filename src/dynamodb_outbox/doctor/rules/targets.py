@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.limits import SNS
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_targets
 from dynamodb_outbox.doctor.inventory import ANY_REGION, Unseen, seen, segments
 from dynamodb_outbox.doctor.roles import allows
+from dynamodb_outbox.outbox import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_EVENT_BYTES = SNS.entry_bytes
-"""What Outbox lets an event be published with, unless told otherwise: `max_event_bytes`."""
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
@@ -27,15 +25,17 @@ def _gone(target: Target, _system: System) -> Iterator[Said]:
 
 
 def _unordered(target: Target, system: System) -> Iterator[Said]:
-    settings = system.settings
-    if target.kind in ("topic", "queue") and settings is not None and seen(settings.ordering) == "key":
+    if target.kind not in ("topic", "queue"):
+        return
+    relays = [each.settings for each in system.relays if target.arn in seen(each.settings.sinks).values()]
+    if any(seen(each.ordering) == "key" for each in relays):
         yield f"{target.name} is a standard {target.kind}, and the relay's ordering 'key'"
 
 
 def _small(target: Target, _system: System) -> Iterator[Said]:
     most = None if target.kind == "bus" else seen(target.most_bytes)
-    if most is not None and most < _EVENT_BYTES:
-        yield Evidence(f"MaximumMessageSize is {most:,}", {"bytes": str(_EVENT_BYTES)})
+    if most is not None and most < MAX_EVENT_BYTES:
+        yield Evidence(f"MaximumMessageSize is {most:,}", {"bytes": str(MAX_EVENT_BYTES)})
 
 
 def _locked(target: Target, system: System) -> Iterator[Said]:
@@ -43,12 +43,16 @@ def _locked(target: Target, system: System) -> Iterator[Said]:
     key = None if target.kind == "bus" else seen(target.key)
     if not key or "alias/aws/" in key:
         return
-    sweepers = () if isinstance(system.sweepers, Unseen) else system.sweepers
-    for function in (*system.relays, *sweepers):
-        role = seen(function.role)
-        lacking = [each for each in _KEY_ACTIONS if not seen(allows(role, each, None))]
-        if lacking:
+    hidden: Unseen | None = None
+    for function in (*system.relays, *(() if isinstance(system.sweepers, Unseen) else system.sweepers)):
+        role = function.role
+        answers = {} if isinstance(role, Unseen) else {each: allows(role, each, None) for each in _KEY_ACTIONS}
+        unseen = next((each for each in (role, *answers.values()) if isinstance(each, Unseen)), None)
+        hidden = hidden or unseen
+        lacking = [action for action, answer in answers.items() if answer is False]
+        if lacking and not isinstance(role, Unseen):
             yield Evidence(f"it is encrypted with {key}, and {role.name} lacks {', '.join(lacking)}", {"key": key})
+    seen(hidden)
 
 
 def _archived(target: Target, _system: System) -> Iterator[Said]:
@@ -86,7 +90,7 @@ CHECKS = (
     Check(
         id="target-small",
         severity=Severity.WARNING,
-        asks="A message may be as large as an event may (262,144 bytes)",
+        asks=f"A message may be as large as an event may ({MAX_EVENT_BYTES:,} bytes)",
         about=of_targets,
         look=_small,
         consequence="Events that were committed are refused for their size, and parked.",

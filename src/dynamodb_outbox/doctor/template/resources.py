@@ -7,17 +7,17 @@ make may well be in the account: of all kinds there may be more.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dynamodb_outbox.doctor.choosing import TABLES
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Inventory, Piece, Unseen
 from dynamodb_outbox.doctor.template.forms import parsed
-from dynamodb_outbox.doctor.template.sam import written_out
+from dynamodb_outbox.doctor.template.sam import Resources, written_out
 from dynamodb_outbox.doctor.template.values import NOTHING, Values
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["inventory_of"]
 
@@ -42,7 +42,6 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 """By kind: the property that names a resource, and its ARN."""
 
 _ANY_ARN = f"arn:aws:unknown:{_PLACE}:{{}}"
-_REF_IS_ARN = ("AWS::SNS::Topic", "AWS::IAM::ManagedPolicy")
 _FIFO = {"AWS::SNS::Topic": "FifoTopic", "AWS::SQS::Queue": "FifoQueue"}
 _SIZED = {"AWS::SQS::Queue": "MaximumMessageSize"}
 _ELSEWHERE = "not in the template"
@@ -66,48 +65,52 @@ def inventory_of(text: str, given: Mapping[str, str] | None = None) -> Inventory
 
     Raises ConfigurationError for text that is no template, or for a parameter that it has not.
     """
-    template = parsed(text)
-    given = given or {}
-    unknown = sorted(set(given) - set(template.get("Parameters") or {}))
-    if unknown:
-        raise ConfigurationError(f"it has no parameter {', '.join(unknown)}.")
-    return _Reader(template, given).read()
+    return _Reader(parsed(text), given or {}).read()
 
 
 class _Reader:
     """Works out the resources of one template, each when it is first asked for."""
 
     def __init__(self, template: Mapping[str, Any], given: Mapping[str, str]) -> None:
-        self._resources = written_out(template)
+        self._template = template
+        self._given = given
         self._values = Values(template, given, self._refer)
-        self._names: dict[str, str | Unseen] = {}
+        self._resources: Resources = {}
+        self._unseen: dict[str, Unseen] = {kind: Unseen(_ELSEWHERE) for kind in _MAY_BE_ELSEWHERE}
 
     def read(self) -> Inventory:
         try:
-            pieces = [self._piece(id_) for id_ in self._resources if self._is_made(id_)]
+            unknown = sorted(set(self._given) - set(self._template.get("Parameters") or {}))
+            self._resources, unseen = written_out(self._template, self._values)
+            self._unseen |= unseen
+            pieces = [piece for id_ in self._resources if self._is_made(id_) for piece in self._pieces(id_)]
         except RecursionError:
             raise ConfigurationError("its values refer to each other without end.") from None
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(f"a value in it has another form than CloudFormation's: {error}") from None
-        missing = {kind: Unseen(_ELSEWHERE) for kind in _MAY_BE_ELSEWHERE}
-        return Inventory("template", tuple(pieces), missing)
+        if unknown:
+            raise ConfigurationError(f"it has no parameter {', '.join(unknown)}.")
+        return Inventory("template", tuple(pieces), self._unseen)
 
     def _is_made(self, id_: str) -> bool:
         condition = self._resources[id_].get("Condition")
         return condition is None or self._values.holds(str(condition)) is not False
 
-    def _piece(self, id_: str) -> Piece:
+    def _pieces(self, id_: str) -> Iterator[Piece]:
+        """Yield a resource, none where its properties are not seen: there may be more of its kind then."""
         kind = self._kind(id_)
-        said = self._resources[id_].get("Properties") or {}
-        found = self._values.of(said)
-        properties: dict[str, Any] = found if isinstance(found, dict) else {}
+        found = self._values.of(self._resources[id_].get("Properties") or {})
+        if isinstance(found, Unseen):
+            self._unseen[kind] = found
+            return
+        properties: dict[str, Any] = {} if found is NOTHING else found
         arn = self._arn(id_)
         if kind in TABLES:
             properties["StreamArn"] = f"{arn}/stream/latest"
         name = properties.get(_NAMES[kind][0]) if kind in _NAMES else None
         if isinstance(name, Unseen):
             properties[_NAMES[kind][0]] = id_
-        return Piece(id_, kind, arn, properties)
+        yield Piece(id_, kind, arn, properties)
 
     def _kind(self, id_: str) -> str:
         return str(self._resources[id_].get("Type"))
@@ -132,7 +135,7 @@ class _Reader:
             return Unseen(f"{id_} is no resource or parameter of the template")
         kind = self._kind(id_)
         if attribute is None:
-            return _REFS.get(kind, _ref)(self, id_)
+            return self._REFS.get(kind, _Reader._name)(self, id_)
         if attribute in ("Arn", "TopicArn"):
             return self._arn(id_)
         if attribute == "StreamArn" and kind in TABLES:
@@ -141,22 +144,14 @@ class _Reader:
             return self._name(id_)
         return Unseen(f"{id_}.{attribute} is known only when it is deployed")
 
+    def _function_of(self, id_: str) -> Any:
+        """Return what an alias or a version is taken for: its function."""
+        return self._values.of(self._resources[id_]["Properties"]["FunctionName"])
 
-def _ref(reader: _Reader, id_: str) -> Any:
-    return reader._name(id_)  # noqa: SLF001 -- a function of the class, by kind
-
-
-def _ref_arn(reader: _Reader, id_: str) -> Any:
-    return reader._arn(id_)  # noqa: SLF001
-
-
-def _ref_function(reader: _Reader, id_: str) -> Any:
-    """Return what an alias or a version is taken for: its function."""
-    return reader._values.of(reader._resources[id_]["Properties"]["FunctionName"])  # noqa: SLF001
-
-
-_REFS: Mapping[str, Callable[[_Reader, str], Any]] = {
-    **dict.fromkeys(_REF_IS_ARN, _ref_arn),
-    "AWS::Lambda::Alias": _ref_function,
-    "AWS::Lambda::Version": _ref_function,
-}
+    _REFS: ClassVar[Mapping[str, Callable[[_Reader, str], Any]]] = {
+        "AWS::SNS::Topic": _arn,
+        "AWS::IAM::ManagedPolicy": _arn,
+        "AWS::Lambda::Alias": _function_of,
+        "AWS::Lambda::Version": _function_of,
+    }
+    """What `Ref` of a resource is, by its kind, where it is not its name."""

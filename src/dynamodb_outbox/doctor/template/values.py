@@ -10,11 +10,11 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Unseen
 
-__all__ = ["NOTHING", "Values"]
+__all__ = ["NOTHING", "Values", "is_reference"]
 
 NOTHING: Any = object()
 """What `AWS::NoValue` comes to: the property is not there."""
@@ -50,8 +50,8 @@ class Values:
         if isinstance(said, Mapping):
             if len(said) == 1:
                 ((word, content),) = said.items()
-                if word in _WORDS or str(word).startswith("Fn::"):
-                    worked = _WORDS.get(word)
+                if word in self._WORDS or str(word).startswith("Fn::"):
+                    worked = self._WORDS.get(word)
                     return worked(self, content) if worked else Unseen(f"{word} is not worked out")
             return self._mapping(said)
         if isinstance(said, list):
@@ -59,6 +59,31 @@ class Values:
         if isinstance(said, str) and _RESOLVED in said:
             return Unseen(f"{said} is known only when it is deployed")
         return said
+
+    def branch(self, said: Any) -> Any:
+        """Return the branch of an `Fn::If` that counts, as it stands; any other value as it is. May be NOTHING."""
+        while isinstance(said, Mapping) and set(said) == {"Fn::If"}:
+            content = said["Fn::If"]
+            truth = self.holds(str(content[0]))
+            if isinstance(truth, Unseen) and content[1] != content[2]:
+                return truth
+            said = content[1] if truth else content[2]
+        return NOTHING if said == {"Ref": "AWS::NoValue"} else said
+
+    def part(self, said: Any) -> Mapping[str, Any] | Unseen:
+        """Return a mapping whose values are as they stand, an empty one for nothing.
+
+        Raises TypeError for what is no mapping.
+        """
+        found = self.branch(said)
+        if found is None or found is NOTHING:
+            return {}
+        if isinstance(found, Mapping):
+            word = _word_in(found)
+            return found if word is None else Unseen(f"{word} is not worked out")
+        if isinstance(found, Unseen):
+            return found
+        raise TypeError(f"{found!r} is no mapping")
 
     def holds(self, name: str) -> bool | Unseen:
         """Return whether a condition holds, by its name."""
@@ -70,7 +95,10 @@ class Values:
         finally:
             self._asked.pop()
 
-    def _mapping(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def _mapping(self, said: Mapping[str, Any]) -> dict[str, Any] | Unseen:
+        word = _word_in(said)
+        if word is not None:
+            return Unseen(f"{word} is not worked out")
         found = {}
         for name, inner in said.items():
             value = self.of(inner)
@@ -191,6 +219,32 @@ class Values:
             return unknown if isinstance(unknown, Unseen) else Unseen("the account and the Region")
         return str(values[0]) == str(values[1])
 
+    _WORDS: ClassVar[Mapping[Any, Callable[[Values, Any], Any]]] = {
+        "Ref": _ref,
+        "Fn::GetAtt": _get_att,
+        "Fn::Sub": _sub,
+        "Fn::Join": _join,
+        "Fn::ImportValue": _imported,
+        "Fn::Select": _select,
+        "Fn::Split": _split,
+        "Fn::FindInMap": _find,
+        "Fn::If": _if,
+        "Fn::Base64": _base64,
+        "Fn::ToJsonString": _json,
+    }
+    """The functions that are worked out, by their names."""
+
+
+def is_reference(said: Mapping[Any, Any]) -> bool:
+    """Whether a mapping stands for another value."""
+    return len(said) == 1 and _word_in(said) is not None
+
+
+def _word_in(said: Mapping[Any, Any]) -> str | None:
+    """Return the function of the template language that is in a mapping, by itself or among other names."""
+    names = map(str, said)
+    return next((each for each in names if each.startswith("Fn::") or (each == "Ref" and len(said) == 1)), None)
+
 
 def _varies(value: Any) -> bool:
     return isinstance(value, Unseen) or ANY_REGION in str(value) or ANY_ACCOUNT in str(value)
@@ -202,18 +256,3 @@ def _hidden(value: Any) -> Unseen | None:
         return value
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return next((found for found in map(_hidden, inner) if found is not None), None)
-
-
-_WORDS: Mapping[Any, Callable[[Values, Any], Any]] = {
-    "Ref": Values._ref,  # noqa: SLF001 -- the table of the class's own words
-    "Fn::GetAtt": Values._get_att,  # noqa: SLF001
-    "Fn::Sub": Values._sub,  # noqa: SLF001
-    "Fn::Join": Values._join,  # noqa: SLF001
-    "Fn::ImportValue": Values._imported,  # noqa: SLF001
-    "Fn::Select": Values._select,  # noqa: SLF001
-    "Fn::Split": Values._split,  # noqa: SLF001
-    "Fn::FindInMap": Values._find,  # noqa: SLF001
-    "Fn::If": Values._if,  # noqa: SLF001
-    "Fn::Base64": Values._base64,  # noqa: SLF001
-    "Fn::ToJsonString": Values._json,  # noqa: SLF001
-}
