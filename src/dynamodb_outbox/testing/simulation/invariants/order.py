@@ -98,11 +98,12 @@ def _disorder(
 def _is_by_date(of: History, destination: str, events: Sequence[Born], index: int) -> bool:
     """Whether a sweep published the last of these events before others of them because of their dates.
 
-    Or because somebody had deleted them: then nobody sees them but the relay.
+    Or because nobody sees them but the relay: somebody had deleted their record, or it was parked for another event.
     """
     *_, one = events
     by_sweep = getattr(of.facts[index], "invocation", 0) in of.sweeps and one.dated_ms is not None
-    there = (other for other in foregoing(events) if other.record not in of.operated) if by_sweep else ()
+    unseen = of.operated | {record for record, at in of.parked_records.items() if at < index} if by_sweep else set()
+    there = (other for other in foregoing(events) if other.record not in unseen) if by_sweep else ()
     return by_sweep and not any(_is_later(of.said_at(destination, other), index) for other in there)
 
 
