@@ -248,6 +248,15 @@ def test_the_document_has_the_table() -> None:
     assert part.splitlines()[2:] == wanted
 
 
+def test_the_examples_of_the_document_work() -> None:
+    """As they stand, one after the other."""
+    text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(example, found)  # noqa: S102 -- running it is the test
+        assert isinstance(found["relay"], Relay)
+
+
 def test_each_metric_has_a_value_in_one_fact_alone() -> None:
     """No fact reports a metric of another."""
     full = Relayed("shop", requests=1, sent=1, room=10, ages_ms=(1,))

@@ -69,7 +69,9 @@ class QueueRefused(OutboxError):
         self.queue = queue
         self.code = code
         self.reason = reason
-        super().__init__(f"queue {queue}: {code}: {reason}. Create the queue, or correct its name")
+        told = f"{code}: {reason}".rstrip(". ")
+        advice = " Create the queue, or correct its name." if "Exist" in code else ""
+        super().__init__(f"queue {queue}: {told}.{advice}")
 
 
 class QueueUnavailable(OutboxError):
