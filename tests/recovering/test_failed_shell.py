@@ -25,7 +25,8 @@ def document(number: int) -> str:
     """Return what tells of a batch without a record that is one of an outbox."""
     arn = "arn:aws:dynamodb:eu-west-1:1:table/shop/stream/1"
     info = {"shardId": "s", "streamArn": arn, "startSequenceNumber": str(number), "endSequenceNumber": str(number)}
-    return json.dumps({"DDBStreamBatchInfo": info, "payload": '{"Records": []}'})
+    record = {"eventName": "REMOVE", "eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": str(number)}}
+    return json.dumps({"DDBStreamBatchInfo": info, "payload": {"Records": [record]}})
 
 
 class Queue:

@@ -46,18 +46,20 @@ def batch(*records: dict[str, Any]) -> FailedBatch:
 class Fetching:
     """What is fetched is what the batch has, and waits."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, lost: str | None = None, judgement: str = "waits") -> None:
         self.error = error
+        self.lost = lost
+        self.judgement = judgement
 
     def fetch(self, one: FailedBatch) -> Fetched:
         """Return the records."""
         if self.error is not None:
             raise self.error
-        return Fetched(one.records or ())
+        return Fetched(one.records or (), self.lost)
 
     def judge(self, records: Sequence[Selected], _: Layout) -> list[str]:
-        """Say that all of it waits."""
-        return ["waits"] * len(records)
+        """Say the same of all of it."""
+        return [self.judgement] * len(records)
 
 
 class Bus:
@@ -78,7 +80,7 @@ def everything(count: int) -> Published:
     return Published(frozenset(range(count)), accepted=count)
 
 
-def work(script: Callable[[int], Published], *, error: Exception | None = None, late: bool = False) -> tuple[Work, Bus]:
+def work(script: Callable[[int], Published], *, late: bool = False, **fetching: Any) -> tuple[Work, Bus]:
     """Return what works, and the bus."""
     bus = Bus(script)
     reading = SimpleNamespace(table="shop", layout=LAYOUT, is_overtaken=lambda _: late)
@@ -86,10 +88,11 @@ def work(script: Callable[[int], Published], *, error: Exception | None = None, 
     tools = SimpleNamespace(clock=SteadyClock(), states=states)
     made = Work(
         cast("Any", reading),
-        cast("Any", Fetching(error)),
+        cast("Any", Fetching(**fetching)),
         cast("Any", bus),
         cast("Any", tools),
         publish_gone=False,
+        keeps_gone=True,
         dry_run=False,
     )
     return made, bus
@@ -165,6 +168,15 @@ def test_a_record_of_another_layout_that_still_waits_keeps_the_batch() -> None:
     assert kept is not None
     assert "other column names" in kept.why
     assert bus.rounds == [["A"]]
+
+
+def test_a_batch_of_records_that_are_lost_and_of_some_that_are_gone_says_both() -> None:
+    """Whoever forgets what is lost has to be asked about the others, too."""
+    made, _ = work(everything, lost="trimmed", judgement="gone")
+    kept = made.redrive(batch(inserted(1, "A"), inserted(2, "B")))
+    assert kept is not None
+    assert (kept.lost, kept.gone) == (True, 2)
+    assert ("trimmed" in kept.why, "2 records of it left the table" in kept.why) == (True, True)
 
 
 def test_a_stream_that_gives_no_answer_keeps_the_batch() -> None:

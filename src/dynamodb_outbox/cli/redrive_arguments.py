@@ -35,6 +35,7 @@ def add_to(commands: Any) -> None:
     add_table(parser)
     add("--sink", metavar="ARN", help="where events go, as OUTBOX_SINK has it: the relay's sink")
     add("--gone", action="store_true", help="publish records, too, that were published before they left the table")
+    add("--forget-gone", action="store_true", help="delete messages, too, of records that were published before that")
     add("--forget-lost", action="store_true", help="delete messages, too, whose records the stream has no more")
     add("--dry-run", action="store_true", help="say what would be published, and do nothing")
     add("--json", action="store_true", help="print the report as one line of JSON")

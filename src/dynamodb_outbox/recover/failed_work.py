@@ -25,6 +25,7 @@ from dynamodb_outbox.errors import (
 from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import FailureReport, Kept
 from dynamodb_outbox.relay.misfits import judged
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,8 @@ __all__ = ["Work"]
 class Work:
     """One redrive, batch by batch; `report` is what it has come to.
 
-    With `publish_gone` records are published that are gone, too.
+    With `publish_gone` records are published that are gone, too. With `keeps_gone` a batch with such records, not
+    published, is not done: its document is all that there is of them.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Work:
         tools: Tools,
         *,
         publish_gone: bool,
+        keeps_gone: bool,
         dry_run: bool,
     ) -> None:
         self.report = FailureReport(dry_run=dry_run)
@@ -62,6 +65,7 @@ class Work:
         self._tools = tools
         self._stuck: set[str] = set()
         self._publish_gone = publish_gone
+        self._keeps_gone = keeps_gone
 
     def count(self, **more: int) -> None:
         """Add to figures of the report."""
@@ -92,12 +96,16 @@ class Work:
         clock = self._tools.clock
         found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
         self.count(records=len(found.records))
+        gone_before = self.report.gone
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
         if why is not None:
             return self.keep(Kept(batch.where, why))
-        if fetched.lost is not None:
-            return self.keep(Kept(batch.where, f"{fetched.lost} ({_told(batch)})", lost=True))
+        gone = self.report.gone - gone_before if self._keeps_gone else 0
+        whys = [f"{fetched.lost} ({_told(batch)})"] if fetched.lost is not None else []
+        whys += [f"{counted(gone, 'record')} of it left the table, published as far as that tells"] if gone else []
+        if whys:
+            return self.keep(Kept(batch.where, "; ".join(whys), lost=fetched.lost is not None, gone=gone))
         self.count(done=1)
         return None
 

@@ -84,12 +84,14 @@ class ParkedReport:
 class Kept:
     """A message or object, by `where` it is, of which not all is accounted for, and `why`.
 
-    `lost`: records of it are neither in the stream any more nor in the document.
+    `lost`: records of it are neither in the stream any more nor in the document. `gone`: so many of its records are not
+    in the table any more; they count as published, and nothing but this message tells where they are.
     """
 
     where: str
     why: str
     lost: bool = False
+    gone: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class FailureReport:
                   events
     settled       records that had been published, parked or discarded since they were given up
     gone          records that are not in the table any more, and that were published before they went, as far as the
-                  records say: `--gone` publishes them all the same
+                  records say: `--gone` publishes them all the same. Their messages stay until `--forget-gone`
     overtaken     of the published ones, those of keys of which a later event had been published before
     kept          documents that are not done, and why
     undeleted     messages that are done, and could not be deleted: they come again
