@@ -181,6 +181,8 @@ class ParkedRecords:
                 for one in window
             ]
             keys.marked(one.record.key for one in window)
+        if not dry_run:
+            keys.marked(choice.keys)
         for key_parked in [] if dry_run else keys.parked():
             if not self._reading.of_key(key_parked):
                 keys.release(key_parked)

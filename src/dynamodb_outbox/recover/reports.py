@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Became", "FailureReport", "Kept", "ParkedReport", "Treated"]
 
-Became = Literal["published", "refused", "left", "gone", "discarded"]
+Became = Literal["published", "crossed", "refused", "left", "gone", "discarded"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Treated:
     """What one parked record `became`; `why` has words for what is neither published nor discarded.
 
     published    all of its events were accepted. Of a dry run: they would be sent
+    crossed      all of its events were accepted, and meanwhile somebody has discarded it: it stays discarded
     discarded    it is kept as discarded. Of a dry run: it would be
     refused      its sink can never accept one of its events: it stays parked, with the new reason
     left         it stays parked, for another reason: the log may say more
