@@ -92,6 +92,13 @@ def test_messages_are_held_on_while_others_are_worked_on(monkeypatch: pytest.Mon
     assert queue.held[-1] == (2, 0)
 
 
+def test_a_dry_run_receives_messages_and_lets_them_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other way to see what a queue has."""
+    queue = Queue([document(1), document(2)], ())
+    report = batches(monkeypatch, queue).from_queue("url", dry_run=True)
+    assert (report.done, queue.deleted, queue.held, queue.loads) == (2, [], [(2, 0)], [])
+
+
 def test_a_message_that_is_not_deleted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes again, and has been settled by then."""
     queue = Queue([document(1)], failures=["InternalError"])

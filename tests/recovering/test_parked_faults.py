@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from parked_shell import became, park, parked_of, row
+from parked_shell import became, full, park, parked_of, row
 
 from dynamodb_outbox import Outbox
 from dynamodb_outbox.core.record.place import keys_of
@@ -208,6 +208,19 @@ def test_a_record_with_events_that_were_not_refused_is_not_discarded_by_the_way(
     assert [one.unrefused for one in parked.list()] == [1]
     assert [became for _, became in became(parked.discard("test data", ids=[good.id], others=True))] == ["discarded"]
     assert parked.list() == ()
+
+
+def test_a_record_that_has_no_room_to_be_discarded_is_left_and_others_are_not(shop: Shop) -> None:
+    """It had just enough for the marks of a parked one."""
+    tight = full(row(), room=180)
+    for image in (tight, row(2, pk={"S": "ORDER#2"}, ts={"N": "1700000009"})):
+        shop.client.put_item(TableName="shop", Item=image)
+        park(shop, image)
+    assert [record.kind for record in parked_of(shop).list()] == ["in place"] * 2
+    report = parked_of(shop).discard("not wanted any more, as the shop's own list of those says", all=True)
+    assert [one.became for one in report.records] == ["left", "discarded"]
+    assert "shorter reason" in report.records[0].why
+    assert len(parked_of(shop).list()) == 1
 
 
 def test_one_that_was_overtaken_says_so(shop: Shop) -> None:

@@ -138,7 +138,7 @@ class FailedBatches:
 
         A message stays while it tells of records that are gone (`FailureReport.gone`), until `publish_gone` publishes
         them, or `forget_gone` takes them for published; and while it tells of records that are lost, until
-        `forget_lost`.
+        `forget_lost`. A `dry_run` receives messages, too, which counts against the queue's maxReceiveCount.
 
         Raises QueueRefused, QueueUnavailable, TableUnavailable: messages come again when they are held no longer.
         """
