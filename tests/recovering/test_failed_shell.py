@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 from given_up import Streams
 
 from dynamodb_outbox.errors import BucketUnavailable, QueueUnavailable
-from dynamodb_outbox.local.client import local_client
+from dynamodb_outbox.local.client import REGION, local_client
 from dynamodb_outbox.recover import FailedBatches
 from source_steps import SteadyClock
 from sweep_shell import Bus
@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:1"
 
 def document(number: int) -> str:
     """Return what tells of a batch without a record that is one of an outbox."""
-    arn = "arn:aws:dynamodb:eu-west-1:1:table/shop/stream/1"
+    arn = f"arn:aws:dynamodb:{REGION}:1:table/shop/stream/1"
     info = {"shardId": "s", "streamArn": arn, "startSequenceNumber": str(number), "endSequenceNumber": str(number)}
     record = {"eventName": "REMOVE", "eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": str(number)}}
     return json.dumps({"DDBStreamBatchInfo": info, "payload": {"Records": [record]}})

@@ -14,7 +14,7 @@ from dynamodb_outbox.core.sweeping.commands import Published
 from dynamodb_outbox.errors import StreamUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.failed_reading import Fetched
-from dynamodb_outbox.recover.failed_work import Work
+from dynamodb_outbox.recover.failed_work import Home, Work
 from source_steps import SteadyClock
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def work(script: Callable[[int], Published], *, late: bool = False, **fetching: 
     states = SimpleNamespace(find=lambda _, image: Found(image))
     tools = SimpleNamespace(clock=SteadyClock(), states=states)
     made = Work(
+        Home("shop"),
         cast("Any", reading),
         cast("Any", Fetching(**fetching)),
         cast("Any", bus),
@@ -168,6 +169,26 @@ def test_a_record_of_another_layout_that_still_waits_keeps_the_batch() -> None:
     assert kept is not None
     assert "other column names" in kept.why
     assert bus.rounds == [["A"]]
+
+
+@pytest.mark.parametrize(
+    ("table", "stream", "says"),
+    [
+        ("shop", ARN, None),
+        ("shop", ARN.replace("123456789012", "999999999999"), None),  # which account it is nobody has said
+        ("shop", ARN.replace("eu-west-1", "eu-north-1"), "Region 'eu-north-1', and not of 'eu-west-1'"),
+        ("shop", ARN.replace("eu-west-1", "ddblocal"), None),
+        ("shop", ARN.replace("table/shop", "table/other"), "table 'other'"),
+        ("shop", "shop:table/shop", "none of a table's stream"),
+        (ARN.partition("/stream")[0], ARN, None),
+        (ARN.partition("/stream")[0], ARN.replace("123456789012", "999999999999"), "account '999999999999'"),
+    ],
+)
+def test_a_batch_of_another_account_or_region_is_told(table: str, stream: str, says: str | None) -> None:
+    """By the ARN of its stream, as far as it is known where the table is."""
+    found = Home.of(table, "shop", "eu-west-1").foreign(stream)
+    assert (found is None) if says is None else (says in str(found))
+    assert Home.of("shop", "shop", None).foreign(ARN) is None
 
 
 def test_a_batch_of_records_that_are_lost_and_of_some_that_are_gone_says_both() -> None:

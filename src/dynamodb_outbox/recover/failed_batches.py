@@ -26,7 +26,7 @@ from dynamodb_outbox.arguments import flag, refusal, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
 from dynamodb_outbox.recover.failed_reading import Fetching
-from dynamodb_outbox.recover.failed_work import Work
+from dynamodb_outbox.recover.failed_work import Home, Work
 from dynamodb_outbox.recover.parked_reading import Reading
 from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.reports import Kept
@@ -56,6 +56,8 @@ _HOLD_S = 900
 class FailedBatches:
     """Publishes to the relay's `sink` what its event source mapping has given up of the stream of `table`.
 
+    table      its name, or its ARN: by that, batches of a table of this name in another account are told and left,
+               as those of other Regions always are
     layout, source, client, on_poison, max_in_flight, rate_limit_per_instance, breaker_after    as for `Sweeper`
     streams_client, sqs_client, s3_client    boto3 clients of "dynamodbstreams", "sqs" and "s3"; made on first use when
                                              none are given
@@ -92,6 +94,7 @@ class FailedBatches:
         self._ways = Ways(routes_of("FailedBatches", sink))
         self.sink = sink
         self.table = table_of("FailedBatches", table)
+        self._given = str(table)
         self.layout = layout_of("FailedBatches", layout)
         self._settings = settings_of(
             "FailedBatches",
@@ -206,6 +209,7 @@ class FailedBatches:
         tools = Tools(self._ways.sinks, states, keys, self._crew, self._clock, self._entropy, self._settings)
         self._ways.release()
         return Work(
+            Home.of(self._given, self.table, client.meta.region_name),
             self._reading,
             Fetching(self._reading, self._streams.get, self._clock),
             Publishing(self._ways, tools, self.table, self.layout, self._source),

@@ -6,12 +6,15 @@ they are, in this batch and in later ones. A batch is accounted for when none is
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.core.record.decode import ordering_key
+from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.core.relay.select import table_of as streamed_table
 from dynamodb_outbox.errors import (
@@ -37,7 +40,40 @@ if TYPE_CHECKING:
     from dynamodb_outbox.recover.publishing import Publishing
     from dynamodb_outbox.relay.invocation import Tools
 
-__all__ = ["Work"]
+__all__ = ["Home", "Work"]
+
+_ARN = re.compile(r"arn:[^:]*:dynamodb:([^:]*):([^:]*):table/.+", re.DOTALL)
+"""Of a table, or of its stream: the Region and the account."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The table that batches are to be of; `region` and `account` are None where they are not known."""
+
+    table: str
+    region: str | None = None
+    account: str | None = None
+
+    @staticmethod
+    def of(given: str, table: str, region: str | None) -> Home:
+        """Return that of a table as it was `given`, by name or by ARN, and of the Region in which it is asked for."""
+        found = _ARN.fullmatch(given)
+        return Home(table, region, None if found is None else found[2])
+
+    def foreign(self, stream_arn: str) -> str | None:
+        """Return in words of which other table a stream is; None where it is this one's, as far as that is known."""
+        found = _ARN.fullmatch(stream_arn)
+        if found is None:
+            return f"its streamArn is none of a table's stream: {shown(stream_arn)}"
+        if (table := streamed_table(stream_arn)) != self.table:
+            return f"it is of the table {table!r}, and not of {self.table!r}"
+        region, account = found[1], found[2]
+        # Engines on one's own machine name their ARNs as they like: only what is a Region tells one from another.
+        if self.region not in (None, region) and is_region(region) and is_region(str(self.region)):
+            return f"it is of the Region {region!r}, and not of {self.region!r}"
+        if self.account not in (None, account):
+            return f"it is of the account {account!r}, and not of {self.account!r}"
+        return None
 
 
 class Work:
@@ -49,6 +85,7 @@ class Work:
 
     def __init__(
         self,
+        home: Home,
         reading: Reading,
         fetching: Fetching,
         publishing: Publishing,
@@ -59,6 +96,7 @@ class Work:
         dry_run: bool,
     ) -> None:
         self.report = FailureReport(dry_run=dry_run)
+        self._home = home
         self._reading = reading
         self._fetching = fetching
         self._publishing = publishing
@@ -79,8 +117,8 @@ class Work:
         except InvalidMessage as error:
             self.keep(Kept(where, error.reason))
             return None
-        if (table := streamed_table(batch.stream_arn)) != self._reading.table:
-            self.keep(Kept(where, f"it is of the table {table!r}, and not of {self._reading.table!r}"))
+        if (foreign := self._home.foreign(batch.stream_arn)) is not None:
+            self.keep(Kept(where, foreign))
             return None
         return batch
 
