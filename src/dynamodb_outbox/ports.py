@@ -388,8 +388,11 @@ class ParkedStore(Protocol):
         """Note that a parked record was refused once more; return why that was not done, if it was not."""
         ...
 
-    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | Failed:
-        """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
+    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | str | Failed:
+        """Make a parked record a discarded one; False when it is parked no more, a text why this one cannot be.
+
+        Every failure of the call is an answer.
+        """
         ...
 
     def unlist(self, table: str, record: WireItem) -> bool | Failed:

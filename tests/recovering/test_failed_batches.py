@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,6 +117,30 @@ def test_a_record_that_settling_deletes_counts_as_published_when_it_is_gone(engi
     assert bus.ids == [event_id]
 
 
+def test_a_message_of_records_that_are_gone_stays_until_it_is_said_what_became_of_them(
+    engine: Account, tmp_path: Path
+) -> None:
+    """Published after all, or taken for published: nothing else tells where they are in the stream."""
+    shop = Shop(engine, Layout(settle="delete"))
+    failed = Destination(engine, shop)
+    event_id = shop.emit()
+    (document,) = given_up(engine, shop, 1, tmp_path)
+    shop.client.delete_item(TableName="shop", Key=keys_of(shop.items()[0], shop.layout.keys))
+    failed.send(document)
+    bus = Bus()
+    report = failed.redrive(bus).from_queue(failed.queue)
+    (kept,) = report.kept
+    assert (report.done, report.gone, kept.gone, kept.lost, report.is_complete) == (0, 1, 1, False, False)
+    assert failed.waiting() == 1
+    dry = failed.redrive(bus).from_queue(failed.queue, forget_gone=True, dry_run=True)
+    assert (dry.done, failed.waiting(), bus.ids) == (1, 1, [])
+    report = failed.redrive(bus).from_queue(failed.queue, publish_gone=True)
+    assert (report.published, report.done, bus.ids, failed.waiting()) == (1, 1, [event_id], 0)
+    failed.send(document)
+    report = failed.redrive(bus).from_queue(failed.queue, forget_gone=True)
+    assert (report.is_complete, report.gone, bus.ids, failed.waiting()) == (True, 1, [event_id], 0)
+
+
 def test_a_message_stays_until_all_of_it_is_accepted(
     engine: Account, shop: Shop, failed: Destination, tmp_path: Path
 ) -> None:
@@ -171,6 +196,23 @@ def test_records_of_a_stream_of_keys_alone_are_read_from_the_table(
     assert "1 of its records" in kept.why
 
 
+def test_records_that_an_object_names_and_does_not_carry_are_lost(
+    engine: Account, shop: Shop, failed: Destination, tmp_path: Path
+) -> None:
+    """Those that it carries are published."""
+    first, second = shop.emit("A"), shop.emit("B")
+    (document,) = given_up(engine, shop, 2, tmp_path)
+    records = json.loads(document["payload"])["Records"]
+    bus = Bus()
+    uri = failed.store({**document, "payload": json.dumps({"Records": records[:1]})})
+    report = failed.redrive(bus).from_s3(uri)
+    assert (report.done, report.published) == (0, 1)
+    (kept,) = report.kept
+    assert (kept.lost, "carries 1 of 2 records" in kept.why) == (True, True)
+    assert (bus.ids, report.swept is not None, len(shop.index())) == ([first], True, 1)  # too young for the sweep
+    assert shop.index()[0]["id"]["S"] == second
+
+
 def _of(shop: Shop, key: str) -> Any:
     return next(item for item in shop.items() if item["key"] == {"S": key})
 
@@ -193,6 +235,29 @@ def test_what_is_no_batch_of_this_table_is_left_where_it_is(
         "the document is no JSON.",
     ]
     assert failed.waiting() == 3
+
+
+def test_an_object_that_nobody_can_have_written_so_is_left_and_others_go_on(
+    engine: Account, shop: Shop, failed: Destination, tmp_path: Path
+) -> None:
+    """Keys that no item has, bytes that are no text."""
+    event_id = shop.emit(data={"n": "XX"})
+    (document,) = given_up(engine, shop, 1, tmp_path)
+    records = json.loads(document["payload"])["Records"]
+    del records[0]["dynamodb"]["NewImage"]
+    for number, keys in enumerate(({"pk": "x", "sk": "y"}, {"pk": {"S": ""}, "sk": {"S": "OUTBOX#1"}})):
+        records[0]["dynamodb"]["Keys"] = keys
+        failed.store({**document, "payload": json.dumps({"Records": records})}, f"a{number}")
+    body = json.dumps(document).encode()
+    failed.s3.put_object(Bucket=failed.bucket, Key="aws/lambda/m/b", Body=body.replace(b"XX", b"\xc3("))
+    failed.store(document, "c")
+    bus = Bus()
+    report = failed.redrive(bus).from_s3(f"s3://{failed.bucket}/aws/lambda/")
+    assert (report.done, bus.ids, bus.payloads()) == (1, [event_id], [{"n": "XX"}])
+    whys = {kept.where[-2:]: kept.why for kept in report.kept}
+    assert whys["/b"].startswith("it is no UTF-8 (byte ")
+    assert "no value of type S" in whys["a0"]
+    assert "is no key" in whys["a1"]
 
 
 def test_what_cannot_be_read_is_an_error(failed: Destination) -> None:

@@ -95,6 +95,7 @@ def test_what_a_redrive_came_to_is_told_in_words(
     [
         (("--from-s3", "bucket"), "no URI of objects"),
         (("--from-s3", "s3://bucket/", "--forget-lost"), "--forget-lost deletes messages of a queue"),
+        (("--from-s3", "s3://bucket/", "--forget-gone"), "--forget-gone deletes messages of a queue"),
         (("--from-queue", "u", "--sink", "orders"), "OUTBOX_SINK"),
         (("--from-queue", "u", "--table", ""), "OUTBOX_TABLE is not set"),
     ],

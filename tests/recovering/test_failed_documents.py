@@ -90,6 +90,27 @@ def test_a_payload_without_records_is_told(payload: Any) -> None:
         failed_batch(json.dumps({**message, "payload": payload}), "m")
 
 
+@pytest.mark.parametrize(
+    ("there", "says"),
+    [
+        ([1, 2, 3], None),
+        ([3, 1, 2, 4], None),
+        ([], "carries 0 of 3"),
+        ([1, 2], "carries 2 of 3"),
+        ([1, 2, 2], "first record, or its last"),
+        ([2, 3, 4], "first record, or its last"),
+        ([None, "x", True], "first record, or its last"),
+    ],
+)
+def test_a_document_lacks_what_it_names_and_does_not_carry(there: list[Any], says: str | None) -> None:
+    """By the number of its records, and by those of the first and the last."""
+    message, _ = documents([1, 2, 3])
+    records = [{"dynamodb": {"SequenceNumber": number if number is None else str(number)}} for number in there]
+    lacks = failed_batch(json.dumps({**message, "payload": {"Records": records}}), "o").lacks
+    assert (lacks is None) if says is None else (says in str(lacks))
+    assert failed_batch(json.dumps(message), "m").lacks is None
+
+
 def test_what_is_told_and_not_needed_may_be_missing() -> None:
     """The size, the condition, the times."""
     message, _ = documents([1])

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from given_up import Streams
-from parked_shell import ours, row
+from parked_shell import PARKING, ours, row
 
 from dynamodb_outbox.core.eventsource.failures import FailedBatch
-from dynamodb_outbox.core.record.place import place_of
+from dynamodb_outbox.core.record import moves, schema
+from dynamodb_outbox.core.record.apart import apart_keys, copy_key
+from dynamodb_outbox.core.record.place import key_fault, place_of
 from dynamodb_outbox.core.relay.select import Selected
-from dynamodb_outbox.errors import StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import InvalidRecord, StreamRefused, StreamUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.failed_reading import Fetched, Fetching
 from fake_streams import page, refusal
@@ -98,6 +100,43 @@ def test_the_table_says_what_has_come_of_a_record() -> None:
     assert judged(image, layout, {**image, "at": {"N": "7"}, "state": {"S": "published"}}) == "waits"
 
 
+@pytest.mark.parametrize("state", ["parked", "published", "discarded"])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_stands_for_a_record_elsewhere_says_what_has_come_of_it(state: str, by_hand: bool) -> None:
+    """Parked apart, with the record as it was or gone; or whole, beside another one under its keys."""
+    layout = Layout()
+    image = row() if by_hand else ours(layout)
+    other: Any = {**image, "payload": {"S": '{"n":7}'}}
+    apart, beside = _apart(image, layout, state), _beside(image, layout, state)
+    for items in ([image, apart], [apart], [other, beside], [beside]):
+        assert judged(image, layout, *items) == "settled"
+    again = {**image, "ob_again": {"S": "2"}}
+    assert judged(again, layout, again, apart) == "waits"  # what stands for the one before it
+    assert judged(other, layout, other, beside) == "waits"
+
+
+def test_of_many_records_each_is_judged_by_what_stands_for_it() -> None:
+    """Over the hundred keys that one request takes."""
+    layout = Layout()
+    images = [row(number) for number in range(250)]
+    items = [*images, *(_apart(image, layout, "parked") for image in images[::2])]
+    fetches = fetching(layout=layout, items=items)
+    found = fetches.judge([Selected(str(n), image, "shop") for n, image in enumerate(images)], layout)
+    assert found == ["settled", "waits"] * 125
+
+
+def _apart(image: WireItem, layout: Layout, state: str) -> WireItem:
+    key = apart_keys(image, layout)[0]
+    return {**moves.park_apart("shop", key, image, layout, PARKING)["Item"], "state": {"S": state}}
+
+
+def _beside(image: WireItem, layout: Layout, state: str) -> WireItem:
+    key = copy_key(image, layout)
+    assert key is not None
+    item: WireItem = moves.park_copy("shop", key, image, layout, PARKING)["Item"]
+    return {**item, layout.column(schema.state_name(image)): {"S": state}}
+
+
 LATE = 1_800_000_000_000
 """What the clock says."""
 WEEK_S = 7 * 24 * 3600
@@ -155,3 +194,37 @@ def test_items_of_others_in_a_stream_of_keys_alone_are_not_looked_for() -> None:
     assert fetched.lost is None
     assert fetched.records[0]["dynamodb"]["NewImage"] == image
     assert fetched.records[1:] == records[1:]
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"pk": "x", "sk": "y"}, "'pk' is no value of type S"),
+        ({"pk": [1], "sk": [2]}, "'pk' is no value of type S"),
+        ({"pk": {"S": "x"}, "sk": {"N": "1"}}, "'sk' is no value of type S"),
+        ({"pk": {"S": 5}, "sk": {"S": "OUTBOX#1"}}, "'pk' is no value of type S"),
+        ({"pk": {"S": ""}, "sk": {"S": "OUTBOX#1"}}, "'pk' is no key"),
+        ({"pk": {"S": "\ud800"}, "sk": {"S": "OUTBOX#1"}}, "'pk' is no key"),
+        ({"pk": {"S": "é" * 1025}, "sk": {"S": "OUTBOX#1"}}, "2,048 bytes"),
+        ({"pk": {"S": "x" * 2048}, "sk": {"S": "OUTBOX#" + "1" * 1018}}, "1,024 bytes"),
+    ],
+)
+def test_keys_that_no_item_has_are_refused_before_anything_is_read(keys: Any, says: str) -> None:
+    """A request with one of them would fail for all."""
+    records = ({"eventName": "INSERT", "dynamodb": {"Keys": keys, "SequenceNumber": "3"}},)
+    with pytest.raises(InvalidRecord, match=says):
+        fetching(layout=Layout()).fetch(FailedBatch("m", BATCH.stream_arn, "s", "3", "3", 1, "", ("", ""), records))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "fits"),
+    [
+        ("N", "12.50", True), ("N", "x", False), ("N", "1E+200", False), ("N", "NaN", False),
+        ("B", "AAE=", True), ("B", "=", False), ("B", "", False),
+    ],
+)  # fmt: skip
+def test_keys_that_are_numbers_or_bytes_are_such(kind: Any, text: str, fits: bool) -> None:
+    """By DynamoDB's own ranges; what is no key of this table is not judged here."""
+    layout = Layout(pk_type=kind)
+    assert (key_fault({"pk": {kind: text}, "sk": {"S": "OUTBOX#1"}}, layout) is None) == fits
+    assert key_fault({"other": {"S": "x"}}, layout) is None

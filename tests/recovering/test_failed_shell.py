@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 from given_up import Streams
 
 from dynamodb_outbox.errors import BucketUnavailable, QueueUnavailable
-from dynamodb_outbox.local.client import local_client
+from dynamodb_outbox.local.client import REGION, local_client
 from dynamodb_outbox.recover import FailedBatches
 from source_steps import SteadyClock
 from sweep_shell import Bus
@@ -23,9 +23,10 @@ NOWHERE = "http://127.0.0.1:1"
 
 def document(number: int) -> str:
     """Return what tells of a batch without a record that is one of an outbox."""
-    arn = "arn:aws:dynamodb:eu-west-1:1:table/shop/stream/1"
+    arn = f"arn:aws:dynamodb:{REGION}:1:table/shop/stream/1"
     info = {"shardId": "s", "streamArn": arn, "startSequenceNumber": str(number), "endSequenceNumber": str(number)}
-    return json.dumps({"DDBStreamBatchInfo": info, "payload": '{"Records": []}'})
+    record = {"eventName": "REMOVE", "eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": str(number)}}
+    return json.dumps({"DDBStreamBatchInfo": info, "payload": {"Records": [record]}})
 
 
 class Queue:
@@ -89,6 +90,13 @@ def test_messages_are_held_on_while_others_are_worked_on(monkeypatch: pytest.Mon
     batches(monkeypatch, queue, clock=LateClock()).from_queue("url")
     assert (10, 900) in queue.held
     assert queue.held[-1] == (2, 0)
+
+
+def test_a_dry_run_receives_messages_and_lets_them_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other way to see what a queue has."""
+    queue = Queue([document(1), document(2)], ())
+    report = batches(monkeypatch, queue).from_queue("url", dry_run=True)
+    assert (report.done, queue.deleted, queue.held, queue.loads) == (2, [], [(2, 0)], [])
 
 
 def test_a_message_that_is_not_deleted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

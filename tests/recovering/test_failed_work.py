@@ -14,7 +14,7 @@ from dynamodb_outbox.core.sweeping.commands import Published
 from dynamodb_outbox.errors import StreamUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.failed_reading import Fetched
-from dynamodb_outbox.recover.failed_work import Work
+from dynamodb_outbox.recover.failed_work import Home, Work
 from source_steps import SteadyClock
 
 if TYPE_CHECKING:
@@ -46,18 +46,20 @@ def batch(*records: dict[str, Any]) -> FailedBatch:
 class Fetching:
     """What is fetched is what the batch has, and waits."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, lost: str | None = None, judgement: str = "waits") -> None:
         self.error = error
+        self.lost = lost
+        self.judgement = judgement
 
     def fetch(self, one: FailedBatch) -> Fetched:
         """Return the records."""
         if self.error is not None:
             raise self.error
-        return Fetched(one.records or ())
+        return Fetched(one.records or (), self.lost)
 
     def judge(self, records: Sequence[Selected], _: Layout) -> list[str]:
-        """Say that all of it waits."""
-        return ["waits"] * len(records)
+        """Say the same of all of it."""
+        return [self.judgement] * len(records)
 
 
 class Bus:
@@ -78,18 +80,20 @@ def everything(count: int) -> Published:
     return Published(frozenset(range(count)), accepted=count)
 
 
-def work(script: Callable[[int], Published], *, error: Exception | None = None, late: bool = False) -> tuple[Work, Bus]:
+def work(script: Callable[[int], Published], *, late: bool = False, **fetching: Any) -> tuple[Work, Bus]:
     """Return what works, and the bus."""
     bus = Bus(script)
     reading = SimpleNamespace(table="shop", layout=LAYOUT, is_overtaken=lambda _: late)
     states = SimpleNamespace(find=lambda _, image: Found(image))
     tools = SimpleNamespace(clock=SteadyClock(), states=states)
     made = Work(
+        Home("shop"),
         cast("Any", reading),
-        cast("Any", Fetching(error)),
+        cast("Any", Fetching(**fetching)),
         cast("Any", bus),
         cast("Any", tools),
         publish_gone=False,
+        keeps_gone=True,
         dry_run=False,
     )
     return made, bus
@@ -165,6 +169,35 @@ def test_a_record_of_another_layout_that_still_waits_keeps_the_batch() -> None:
     assert kept is not None
     assert "other column names" in kept.why
     assert bus.rounds == [["A"]]
+
+
+@pytest.mark.parametrize(
+    ("table", "stream", "says"),
+    [
+        ("shop", ARN, None),
+        ("shop", ARN.replace("123456789012", "999999999999"), None),  # which account it is nobody has said
+        ("shop", ARN.replace("eu-west-1", "eu-north-1"), "Region 'eu-north-1', and not of 'eu-west-1'"),
+        ("shop", ARN.replace("eu-west-1", "ddblocal"), None),
+        ("shop", ARN.replace("table/shop", "table/other"), "table 'other'"),
+        ("shop", "shop:table/shop", "none of a table's stream"),
+        (ARN.partition("/stream")[0], ARN, None),
+        (ARN.partition("/stream")[0], ARN.replace("123456789012", "999999999999"), "account '999999999999'"),
+    ],
+)
+def test_a_batch_of_another_account_or_region_is_told(table: str, stream: str, says: str | None) -> None:
+    """By the ARN of its stream, as far as it is known where the table is."""
+    found = Home.of(table, "shop", "eu-west-1").foreign(stream)
+    assert (found is None) if says is None else (says in str(found))
+    assert Home.of("shop", "shop", None).foreign(ARN) is None
+
+
+def test_a_batch_of_records_that_are_lost_and_of_some_that_are_gone_says_both() -> None:
+    """Whoever forgets what is lost has to be asked about the others, too."""
+    made, _ = work(everything, lost="trimmed", judgement="gone")
+    kept = made.redrive(batch(inserted(1, "A"), inserted(2, "B")))
+    assert kept is not None
+    assert (kept.lost, kept.gone) == (True, 2)
+    assert ("trimmed" in kept.why, "2 records of it left the table" in kept.why) == (True, True)
 
 
 def test_a_stream_that_gives_no_answer_keeps_the_batch() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from parked_shell import became, park, parked_of, row
+from parked_shell import became, full, park, parked_of, row
 
 from dynamodb_outbox import Outbox
+from dynamodb_outbox.core.record.place import keys_of
 from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.errors import ConfigurationError, TableUnavailable
 from dynamodb_outbox.layout import Layout
@@ -45,14 +46,66 @@ def test_who_dies_between_publishing_and_marking_publishes_twice(shop: Shop) -> 
 
 
 def test_a_record_that_somebody_discards_meanwhile_is_not_made_published(shop: Shop) -> None:
-    """It was published all the same; its state is the first one's that decided."""
+    """It was published all the same, which is told; its state is the first one's that decided."""
     (event_id,) = parked(shop, "A")
     shop.before("BatchExecuteStatement", lambda: parked_of(shop).discard("no", ids=[event_id]))
     bus = Bus()
     report = parked_of(shop).redrive(bus, all=True)
-    assert (bus.ids, report.unsettled) == ([event_id], 0)
+    assert (bus.ids, report.unsettled, became(report)) == ([event_id], 0, [(event_id, "crossed")])
+    assert "discarded it while" in report.records[0].why
     assert [state_of(item, shop.layout) for item in shop.items()] == ["discarded"]
     assert parked_of(shop).redrive(bus, ids=[event_id]).missing == (event_id,)
+
+
+def test_what_somebody_decided_about_before_its_round_is_not_sent(shop: Shop) -> None:
+    """Discarded, published or changed since it was read: each round looks once more."""
+    ids = parked(shop, *"ABCDE")
+    other, second = parked_of(shop), Bus()
+    items = {item["id"]["S"]: item for item in shop.items()}
+
+    def decide() -> None:
+        other.discard("no", ids=[ids[0]])
+        other.redrive(second, ids=[ids[1]])
+        for event_id, change in ((ids[2], "SET payload = :v"), (ids[3], "SET ob_again = :v")):
+            shop.client.update_item(
+                TableName="shop",
+                Key=keys_of(items[event_id], shop.layout.keys),
+                UpdateExpression=change,
+                ExpressionAttributeValues={":v": {"S": '{"n":7}'}},
+            )
+
+    store = parked_of(shop)
+    looks: list[None] = []
+
+    def look(**_: Any) -> None:
+        looks.append(None)
+        if len(looks) == 2:  # the first one reads what the index names
+            decide()
+
+    shop.client.meta.events.register_first("before-call.dynamodb.BatchGetItem", look)
+    bus = Bus()
+    report = store.redrive(bus, all=True)
+    assert became(report) == [
+        (ids[0], "gone"), (ids[1], "gone"), (ids[2], "left"), (ids[3], "left"), (ids[4], "published"),
+    ]  # fmt: skip
+    assert (bus.ids, second.ids, report.is_complete) == ([ids[4]], [ids[1]], False)
+    assert parked_of(shop).redrive(bus, all=True).is_complete
+    assert bus.payloads()[1:] == [{"n": 7}, {}]
+
+
+def test_a_parked_key_of_which_nothing_is_left_is_let_go_when_it_is_named(shop: Shop) -> None:
+    """Its marker outlived its records, as it could not be deleted."""
+    for act in ("redrive", "discard"):
+        parked_of(shop).discard("begin", key="A")
+        shop.emit("A")
+        shop.sweeper(Bus(lambda _: CONTENT), on_poison="park_key").sweep()
+        shop.fail("DeleteItem", "AccessDeniedException", times=1)
+        assert list(parked_of(shop).redrive(Bus(), key="A").unreleased) == ["A"]
+        assert parked_of(shop).redrive(Bus(), key="A", dry_run=True).released == ()
+        assert parked_of(shop).discard("no", key="A", dry_run=True).released == ()
+        store = parked_of(shop)
+        report = store.redrive(Bus(), key="A") if act == "redrive" else store.discard("no", key="A")
+        assert (report.records, report.released, report.is_complete) == ((), ("A",), True)
 
 
 def test_reads_that_fail_are_made_again_and_then_told(shop: Shop) -> None:
@@ -155,6 +208,19 @@ def test_a_record_with_events_that_were_not_refused_is_not_discarded_by_the_way(
     assert [one.unrefused for one in parked.list()] == [1]
     assert [became for _, became in became(parked.discard("test data", ids=[good.id], others=True))] == ["discarded"]
     assert parked.list() == ()
+
+
+def test_a_record_that_has_no_room_to_be_discarded_is_left_and_others_are_not(shop: Shop) -> None:
+    """It had just enough for the marks of a parked one."""
+    tight = full(row(), room=180)
+    for image in (tight, row(2, pk={"S": "ORDER#2"}, ts={"N": "1700000009"})):
+        shop.client.put_item(TableName="shop", Item=image)
+        park(shop, image)
+    assert [record.kind for record in parked_of(shop).list()] == ["in place"] * 2
+    report = parked_of(shop).discard("not wanted any more, as the shop's own list of those says", all=True)
+    assert [one.became for one in report.records] == ["left", "discarded"]
+    assert "shorter reason" in report.records[0].why
+    assert len(parked_of(shop).list()) == 1
 
 
 def test_one_that_was_overtaken_says_so(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +221,7 @@ def test_a_partition_is_counted_page_by_page() -> None:
 
 # --- what is made of the answers: leases ------------------------------------------------------------------------------
 
-MINE, THEIRS = Lease("me", 2, NOW_MS), Lease("other", 2, NOW_MS, 5)
+MINE, THEIRS = Lease("me", 2, NOW_MS), Lease("other", 2, NOW_MS, 5, 90_000)
 TAKE = WriteLease("00", MINE, Lease("", 1, 0))
 
 
@@ -254,6 +255,10 @@ def test_what_a_write_of_a_lease_comes_to(answer: Any, expected: Any) -> None:
     [
         ({}, LeaseFound(None)),
         ({"Item": stored(THEIRS)}, LeaseFound(THEIRS)),
+        (
+            {"Item": {name: value for name, value in stored(MINE).items() if name != "ob_lease_ms"}},
+            LeaseFound(replace(MINE, lasts_ms=60_000)),
+        ),
         (SLOW, Failed(f"ReadTimeoutError: {SLOW}", passing=True)),
         (
             {"Item": {"pk": {"S": "IDEMP#SWEEP#00"}, "sk": {"S": "GUARD"}}},

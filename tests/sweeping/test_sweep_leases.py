@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from dynamodb_outbox.core.sweeping.tenure import Tenure
 
 END = NOW_MS + 30_000
 THEIRS = Lease("other", 7, END)
+LONG = Lease("other", 7, NOW_MS + 5 * LEASE, lasts_ms=5 * LEASE)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +29,14 @@ THEIRS = Lease("other", 7, END)
         (THEIRS, END + SKEW_MS, Standing.OVER),
         (THEIRS, END - LEASE - SKEW_MS, Standing.LASTS),
         (THEIRS, END - LEASE - SKEW_MS - 1, Standing.ABSURD),  # this clock went back, or theirs was ahead
+        (LONG, NOW_MS, Standing.LASTS),  # who took it has other time-outs
+        (LONG, NOW_MS - SKEW_MS - 1, Standing.ABSURD),
+        (replace(LONG, until_ms=NOW_MS + 365 * 24 * 60 * MINUTE), NOW_MS, Standing.ABSURD),
     ],
 )
 def test_what_a_stored_lease_is_to_who_asks(lease: Lease | None, now_ms: int, expected: Standing) -> None:
     """The whole table of standings."""
-    assert standing(lease, "me", now_ms, LEASE) is expected
+    assert standing(lease, "me", now_ms) is expected
 
 
 def test_only_a_lease_that_lasts_keeps_others_out() -> None:
@@ -38,12 +44,14 @@ def test_only_a_lease_that_lasts_keeps_others_out() -> None:
     assert [each for each in Standing if not MAY_TAKE[each]] == [Standing.LASTS]
 
 
-@given(st.integers(-(10**13), 10**13), st.integers(-(10**13), 10**13))
-def test_no_lease_keeps_others_out_for_longer_than_it_lasts_and_clocks_differ(until_ms: int, now_ms: int) -> None:
+@given(st.integers(-(10**13), 10**13), st.integers(-(10**13), 10**13), st.integers(1, 10**7))
+def test_no_lease_keeps_others_out_for_longer_than_it_lasts_and_clocks_differ(
+    until_ms: int, now_ms: int, lasts_ms: int
+) -> None:
     """Whatever its date and the clock of who asks: a moment later by that much it may be taken."""
-    lease = Lease("other", 1, until_ms)
-    later = now_ms + LEASE + 2 * SKEW_MS
-    assert MAY_TAKE[standing(lease, "me", now_ms, LEASE)] or MAY_TAKE[standing(lease, "me", later, LEASE)]
+    lease = Lease("other", 1, until_ms, lasts_ms=lasts_ms)
+    later = now_ms + lasts_ms + 2 * SKEW_MS
+    assert MAY_TAKE[standing(lease, "me", now_ms)] or MAY_TAKE[standing(lease, "me", later)]
 
 
 def test_each_write_has_a_version_of_its_own_and_leaving_notes_the_time() -> None:
@@ -54,7 +62,8 @@ def test_each_write_has_a_version_of_its_own_and_leaving_notes_the_time() -> Non
     assert kept == Lease("me", 2, NOW_MS + 20_000 + LEASE)
     left = left_by(kept, NOW_MS + MINUTE)
     assert left == Lease("", 3, 0, NOW_MS + MINUTE)
-    assert wanted("other", left, NOW_MS, LEASE) == Lease("other", 4, NOW_MS + LEASE, NOW_MS + MINUTE)
+    longer = Lease("other", 4, NOW_MS + 5 * LEASE, NOW_MS + MINUTE, 5 * LEASE)
+    assert wanted("other", left, NOW_MS, 5 * LEASE) == longer
 
 
 @pytest.mark.parametrize(

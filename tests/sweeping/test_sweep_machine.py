@@ -45,6 +45,12 @@ def test_what_is_too_young_is_idle_too() -> None:
     assert kinds(world) == ["List"]
 
 
+def test_a_record_of_an_age_that_nothing_has_counts_from_the_beginning_of_time() -> None:
+    """Its writer may have any number as its date: the figure stays one that others can read."""
+    world = World().put(record(1, at={"N": str(-(10**110))}))
+    assert run(sweep(world), world).oldest_ms == NOW_MS
+
+
 def test_what_is_due_is_published_under_a_lease_that_is_left() -> None:
     """The index is read again when the lease is there, and the partition of the key before anything is published."""
     world = World().put(record(1), record(2, age_ms=9 * MINUTE), record(3, age_ms=0))

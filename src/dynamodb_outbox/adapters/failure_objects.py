@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.errors import BucketUnavailable, ConfigurationError
+from dynamodb_outbox.errors import BucketUnavailable, ConfigurationError, InvalidMessage
 from dynamodb_outbox.sdk.clients import OwnClient
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
 
@@ -53,13 +53,16 @@ class FailureObjects:
             after = {"ContinuationToken": token}
 
     def text(self, name: str) -> str:
-        """Return what an object holds. Raises BucketUnavailable."""
+        """Return what an object holds. Raises BucketUnavailable; InvalidMessage for what is no text."""
         try:
             with self._client.get().get_object(Bucket=self._bucket, Key=name)["Body"] as body:
                 content: bytes = body.read()
         except TRANSPORT as error:
             raise BucketUnavailable(self.uri_of(name), str(said(error)), retryable=may_pass(error)) from error
-        return content.decode("utf-8", "replace")
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:  # to publish it with other characters would settle another event
+            raise InvalidMessage(self.uri_of(name), f"it is no UTF-8 (byte {error.start}).") from None
 
     def uri_of(self, name: str) -> str:
         """Return the URI of an object."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoParkedRecords"]
 
+_INVALID = "ValidationException"
+"""Of a discard: the record with its marks is no item that the table could hold. Others are not concerned."""
 _NEWEST = 25
 """Records that are looked at for a later one: what was published of a key since is most often among the last."""
 
@@ -117,12 +119,17 @@ class DynamoParkedRecords:
             return str(said(error))
         return None
 
-    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | Failed:
-        """Make a parked record a discarded one; False when it is parked no more. Every failure is an answer."""
+    def discard(self, table: str, item: WireItem, reason: str, now_ms: int) -> bool | str | Failed:
+        """Make a parked record a discarded one; False when it is parked no more, a text why this one cannot be.
+
+        Every failure of the call is an answer.
+        """
         request = moves.discard(table, item, self._layout, reason=reason, now_ms=now_ms)
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
+            if is_refused(error, _INVALID):
+                return str(said(error))
             if not is_refused(error, CONDITION_FAILED):
                 return _failed(error)
             there = error.response.get("Item") or {}

@@ -32,8 +32,9 @@ def run(options: argparse.Namespace) -> int:
     Raises Unusable for what the options and variables say; BucketUnavailable, QueueRefused, QueueUnavailable,
     TableUnavailable when it cannot be done.
     """
-    if options.from_s3 is not None and options.forget_lost:
-        raise Unusable("--forget-lost deletes messages of a queue: objects are left as they are")
+    forgotten = "--forget-lost" if options.forget_lost else "--forget-gone" if options.forget_gone else None
+    if options.from_s3 is not None and forgotten is not None:
+        raise Unusable(f"{forgotten} deletes messages of a queue: objects are left as they are")
     try:
         settings = settings_of(environment_of(options), SWEEP)
         arguments = {name: value for name, value in settings.arguments.items() if name != _OF_THE_SWEEP}
@@ -44,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
             report = batches.from_queue(
                 options.from_queue,
                 publish_gone=options.gone,
+                forget_gone=options.forget_gone,
                 forget_lost=options.forget_lost,
                 dry_run=options.dry_run,
             )

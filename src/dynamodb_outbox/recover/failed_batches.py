@@ -26,7 +26,7 @@ from dynamodb_outbox.arguments import flag, refusal, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
 from dynamodb_outbox.recover.failed_reading import Fetching
-from dynamodb_outbox.recover.failed_work import Work
+from dynamodb_outbox.recover.failed_work import Home, Work
 from dynamodb_outbox.recover.parked_reading import Reading
 from dynamodb_outbox.recover.publishing import Publishing, Ways
 from dynamodb_outbox.recover.reports import Kept
@@ -56,6 +56,8 @@ _HOLD_S = 900
 class FailedBatches:
     """Publishes to the relay's `sink` what its event source mapping has given up of the stream of `table`.
 
+    table      its name, or its ARN: by that, batches of a table of this name in another account are told and left,
+               as those of other Regions always are
     layout, source, client, on_poison, max_in_flight, rate_limit_per_instance, breaker_after    as for `Sweeper`
     streams_client, sqs_client, s3_client    boto3 clients of "dynamodbstreams", "sqs" and "s3"; made on first use when
                                              none are given
@@ -92,6 +94,7 @@ class FailedBatches:
         self._ways = Ways(routes_of("FailedBatches", sink))
         self.sink = sink
         self.table = table_of("FailedBatches", table)
+        self._given = str(table)
         self.layout = layout_of("FailedBatches", layout)
         self._settings = settings_of(
             "FailedBatches",
@@ -126,18 +129,27 @@ class FailedBatches:
         )
 
     def from_queue(
-        self, url: str, *, publish_gone: bool = False, forget_lost: bool = False, dry_run: bool = False
+        self,
+        url: str,
+        *,
+        publish_gone: bool = False,
+        forget_gone: bool = False,
+        forget_lost: bool = False,
+        dry_run: bool = False,
     ) -> FailureReport:
         """Redrive what a queue has, until it gives no more; what is done is deleted, the rest is there again then.
 
-        `forget_lost` deletes messages, too, of which records are lost. For `publish_gone` see `FailureReport.gone`.
+        A message stays while it tells of records that are gone (`FailureReport.gone`), until `publish_gone` publishes
+        them, or `forget_gone` takes them for published; and while it tells of records that are lost, until
+        `forget_lost`. A `dry_run` receives messages, too, which counts against the queue's maxReceiveCount.
 
         Raises QueueRefused, QueueUnavailable, TableUnavailable: messages come again when they are held no longer.
         """
-        _check("from_queue", publish_gone=publish_gone, forget_lost=forget_lost, dry_run=dry_run)
+        flags = {"publish_gone": publish_gone, "forget_gone": forget_gone, "forget_lost": forget_lost}
+        _check("from_queue", **flags, dry_run=dry_run)
         text(url, refusal("FailedBatches.from_queue", "url"))
         queue = SqsMessages(url, self._sqs_client)
-        work = self._work(publish_gone=publish_gone, dry_run=dry_run)
+        work = self._work(publish_gone=publish_gone, keeps_gone=not forget_gone, dry_run=dry_run)
         held: list[Mapping[str, Any]] = []
         try:
             while work.report.stopped is None and (load := _load(queue)):
@@ -155,7 +167,7 @@ class FailedBatches:
         """
         _check("from_s3", publish_gone=publish_gone, dry_run=dry_run)
         objects = FailureObjects(text(uri, refusal("FailedBatches.from_s3", "uri")), self._s3_client)
-        work = self._work(publish_gone=publish_gone, dry_run=dry_run)
+        work = self._work(publish_gone=publish_gone, keeps_gone=False, dry_run=dry_run)
         starts = [(start, name) for name in objects.names() if (start := _start(objects, name, work)) is not None]
         for _, name in sorted(starts):
             _redrive(objects, name, work)
@@ -180,14 +192,15 @@ class FailedBatches:
                 for begin in range(0, len(held), _RECEIVED):
                     queue.hold(held[begin : begin + _RECEIVED], _HOLD_S)
             kept = work.redrive(batch)
-            if work.report.dry_run or (kept is not None and not (kept.lost and forget_lost)):
+            is_forgotten = kept is not None and kept.lost and forget_lost and not kept.gone
+            if work.report.dry_run or (kept is not None and not is_forgotten):
                 continue
             if queue.delete([message]):
                 work.count(undeleted=1)
             else:
                 held.remove(message)
 
-    def _work(self, *, publish_gone: bool, dry_run: bool) -> Work:
+    def _work(self, *, publish_gone: bool, keeps_gone: bool, dry_run: bool) -> Work:
         client = self._client.get()
         states = DynamoRecordStates(self.layout, client=client)
         keys = DynamoParkedKeys(
@@ -196,11 +209,13 @@ class FailedBatches:
         tools = Tools(self._ways.sinks, states, keys, self._crew, self._clock, self._entropy, self._settings)
         self._ways.release()
         return Work(
+            Home.of(self._given, self.table, client.meta.region_name),
             self._reading,
             Fetching(self._reading, self._streams.get, self._clock),
             Publishing(self._ways, tools, self.table, self.layout, self._source),
             tools,
             publish_gone=publish_gone,
+            keeps_gone=keeps_gone,
             dry_run=dry_run,
         )
 
@@ -230,8 +245,8 @@ def _start(objects: FailureObjects, name: str, work: Work) -> int | None:
     """Return the first sequence number of the batch that an object tells of; None where it tells of none."""
     try:
         batch = work.read(objects.text(name), objects.uri_of(name))
-    except BucketUnavailable as error:
-        work.keep(Kept(error.uri, error.reason))
+    except (BucketUnavailable, InvalidMessage) as error:
+        work.keep(Kept(objects.uri_of(name), error.reason))
         return None
     return None if batch is None else int(batch.start)
 

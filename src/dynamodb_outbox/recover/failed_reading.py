@@ -12,6 +12,8 @@ What a record in the table says of a record of the stream:
 
     the same, pending                   to be published
     the same, in a later state          settled since, by a sweep or an operator
+    parked apart, or beside another     settled since, or left to whoever decides about what is parked: what stands for
+                                        it lies under keys of its own (`core.record.apart`)
     another record under its keys       to be published: the one of the stream exists nowhere else
     nothing                             published before it was removed, where that is what removes it: settled by
                                         deleting, or for longer than published ones are kept. Else to be published:
@@ -27,12 +29,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynamodb_outbox.adapters.streams import DynamoDbStream, json_item
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import schema
+from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.by_hand import written_ms
 from dynamodb_outbox.core.record.moves import keep_s
-from dynamodb_outbox.core.record.place import carried_id, place_of
+from dynamodb_outbox.core.record.place import carried_id, key_fault, place_of
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PENDING, state_of, way_of
-from dynamodb_outbox.errors import StreamUnavailable
+from dynamodb_outbox.errors import InvalidRecord, StreamUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,20 +76,34 @@ class Fetching:
         self._clock = clock
 
     def fetch(self, batch: FailedBatch) -> Fetched:
-        """Return the records of a batch, as far as they can be had. Raises StreamUnavailable, StreamRefused."""
+        """Return the records of a batch, as far as they can be had.
+
+        Raises StreamUnavailable, StreamRefused, and InvalidRecord for what no stream has told.
+        """
         if batch.records is not None:
-            return self._completed(Fetched(batch.records))
+            _check(batch.records, self._reading.layout)
+            return self._completed(Fetched(batch.records, batch.lacks))
         reader = DynamoDbStream(self._client(), batch.stream_arn).open(batch.shard_id, at=batch.start)
         return self._completed(self._read(reader, batch))
 
     def judge(self, records: Sequence[Selected], layout: Layout) -> list[Judgement]:
         """Return what has come of records since the stream told of them. Raises TableUnavailable."""
-        judged: list[Judgement] = []
-        for begin in range(0, len(records), BATCH_GET_KEYS):
-            some = records[begin : begin + BATCH_GET_KEYS]
-            items = self._reading.items([one.image for one in some])
-            judged += [self._judged(one.image, items.get(place_of(one.image, layout)), layout) for one in some]
-        return judged
+        images = [one.image for one in records]
+        items = self._items(images)
+        judged = [self._judged(image, items.get(place_of(image, layout)), layout) for image in images]
+        open_ones = [image for image, judgement in zip(images, judged, strict=True) if judgement != "settled"]
+        apart = self._items([key for image in open_ones for key in _elsewhere(image, layout)])
+        return [
+            "settled" if judgement != "settled" and _is_settled_apart(image, apart, layout) else judgement
+            for image, judgement in zip(images, judged, strict=True)
+        ]
+
+    def _items(self, keys: Sequence[WireItem]) -> dict[Place, WireItem]:
+        """Return the items that there are under any number of keys."""
+        items: dict[Place, WireItem] = {}
+        for begin in range(0, len(keys), BATCH_GET_KEYS):
+            items |= self._reading.items(keys[begin : begin + BATCH_GET_KEYS])
+        return items
 
     def _judged(self, image: WireItem, item: WireItem | None, layout: Layout) -> Judgement:
         if item is not None:
@@ -132,9 +149,7 @@ class Fetching:
         """Give inserted records without an image the item that is in the table; those of deleted ones are lost."""
         layout = self._reading.layout
         bare = [record["dynamodb"]["Keys"] for record in fetched.records if _is_bare(record, layout)]
-        items: dict[Place, WireItem] = {}
-        for begin in range(0, len(bare), BATCH_GET_KEYS):
-            items |= self._reading.items(bare[begin : begin + BATCH_GET_KEYS])
+        items = self._items(bare)
         whole = [self._whole(record, items) for record in fetched.records]
         missing = sum(record is None for record in whole)
         why = f"{missing} of its records have no image in the stream, and no item in the table" if missing else None
@@ -148,6 +163,31 @@ class Fetching:
         if item is None:
             return None
         return {**record, "dynamodb": {**record["dynamodb"], "NewImage": json_item(item)}}
+
+
+def _check(records: Sequence[Mapping[str, Any]], layout: Layout) -> None:
+    """Raise InvalidRecord for key attributes that no item has: what a document says was written by anybody."""
+    for position, record in enumerate(records):
+        change = record.get("dynamodb")
+        fault = key_fault(change.get("Keys"), layout) if isinstance(change, dict) else None
+        if fault is not None:
+            raise InvalidRecord(f"Records[{position}]", f"{fault}.")
+
+
+def _elsewhere(image: WireItem, layout: Layout) -> list[WireItem]:
+    """Return the keys of what may stand for a record that is parked apart, or beside another one."""
+    copy = copy_key(image, layout)
+    return [*apart_keys(image, layout), *([] if copy is None else [copy])]
+
+
+def _is_settled_apart(image: WireItem, items: Mapping[Place, WireItem], layout: Layout) -> bool:
+    """Whether what stands for a record, among these items, is in a later state: parked, published or discarded."""
+    copy = copy_key(image, layout)
+    for key in _elsewhere(image, layout):
+        found = items.get(place_of(key, layout))
+        if found is not None and (key == copy or stands_for(found, image, layout)):
+            return state_of(found, layout) != PENDING
+    return False
 
 
 def _is_bare(record: Mapping[str, Any], layout: Layout) -> bool:

@@ -6,12 +6,15 @@ they are, in this batch and in later ones. A batch is accounted for when none is
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.core.record.decode import ordering_key
+from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.core.relay.select import table_of as streamed_table
 from dynamodb_outbox.errors import (
@@ -25,6 +28,7 @@ from dynamodb_outbox.errors import (
 from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import FailureReport, Kept
 from dynamodb_outbox.relay.misfits import judged
+from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,32 +40,70 @@ if TYPE_CHECKING:
     from dynamodb_outbox.recover.publishing import Publishing
     from dynamodb_outbox.relay.invocation import Tools
 
-__all__ = ["Work"]
+__all__ = ["Home", "Work"]
+
+_ARN = re.compile(r"arn:[^:]*:dynamodb:([^:]*):([^:]*):table/.+", re.DOTALL)
+"""Of a table, or of its stream: the Region and the account."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The table that batches are to be of; `region` and `account` are None where they are not known."""
+
+    table: str
+    region: str | None = None
+    account: str | None = None
+
+    @staticmethod
+    def of(given: str, table: str, region: str | None) -> Home:
+        """Return that of a table as it was `given`, by name or by ARN, and of the Region in which it is asked for."""
+        found = _ARN.fullmatch(given)
+        return Home(table, region, None if found is None else found[2])
+
+    def foreign(self, stream_arn: str) -> str | None:
+        """Return in words of which other table a stream is; None where it is this one's, as far as that is known."""
+        found = _ARN.fullmatch(stream_arn)
+        if found is None:
+            return f"its streamArn is none of a table's stream: {shown(stream_arn)}"
+        if (table := streamed_table(stream_arn)) != self.table:
+            return f"it is of the table {table!r}, and not of {self.table!r}"
+        region, account = found[1], found[2]
+        # Engines on one's own machine name their ARNs as they like: only what is a Region tells one from another.
+        if self.region not in (None, region) and is_region(region) and is_region(str(self.region)):
+            return f"it is of the Region {region!r}, and not of {self.region!r}"
+        if self.account not in (None, account):
+            return f"it is of the account {account!r}, and not of {self.account!r}"
+        return None
 
 
 class Work:
     """One redrive, batch by batch; `report` is what it has come to.
 
-    With `publish_gone` records are published that are gone, too.
+    With `publish_gone` records are published that are gone, too. With `keeps_gone` a batch with such records, not
+    published, is not done: its document is all that there is of them.
     """
 
     def __init__(
         self,
+        home: Home,
         reading: Reading,
         fetching: Fetching,
         publishing: Publishing,
         tools: Tools,
         *,
         publish_gone: bool,
+        keeps_gone: bool,
         dry_run: bool,
     ) -> None:
         self.report = FailureReport(dry_run=dry_run)
+        self._home = home
         self._reading = reading
         self._fetching = fetching
         self._publishing = publishing
         self._tools = tools
         self._stuck: set[str] = set()
         self._publish_gone = publish_gone
+        self._keeps_gone = keeps_gone
 
     def count(self, **more: int) -> None:
         """Add to figures of the report."""
@@ -75,8 +117,8 @@ class Work:
         except InvalidMessage as error:
             self.keep(Kept(where, error.reason))
             return None
-        if (table := streamed_table(batch.stream_arn)) != self._reading.table:
-            self.keep(Kept(where, f"it is of the table {table!r}, and not of {self._reading.table!r}"))
+        if (foreign := self._home.foreign(batch.stream_arn)) is not None:
+            self.keep(Kept(where, foreign))
             return None
         return batch
 
@@ -92,12 +134,16 @@ class Work:
         clock = self._tools.clock
         found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
         self.count(records=len(found.records))
+        gone_before = self.report.gone
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
         if why is not None:
             return self.keep(Kept(batch.where, why))
-        if fetched.lost is not None:
-            return self.keep(Kept(batch.where, f"{fetched.lost} ({_told(batch)})", lost=True))
+        gone = self.report.gone - gone_before if self._keeps_gone else 0
+        whys = [f"{fetched.lost} ({_told(batch)})"] if fetched.lost is not None else []
+        whys += [f"{counted(gone, 'record')} of it left the table, published as far as that tells"] if gone else []
+        if whys:
+            return self.keep(Kept(batch.where, "; ".join(whys), lost=fetched.lost is not None, gone=gone))
         self.count(done=1)
         return None
 

@@ -181,6 +181,8 @@ class ParkedRecords:
                 for one in window
             ]
             keys.marked(one.record.key for one in window)
+        if not dry_run:
+            keys.marked(choice.keys)
         for key_parked in [] if dry_run else keys.parked():
             if not self._reading.of_key(key_parked):
                 keys.release(key_parked)
@@ -197,6 +199,9 @@ class ParkedRecords:
         if one.stands_apart and PENDING_INDEX in one.image:  # else each sweep would find it, and try it once more
             self._reading.tried(lambda: self._store.unlist(self.table, one.image))
         done = self._reading.tried(lambda: self._store.discard(self.table, one.item, reason, now_ms))
+        if isinstance(done, str):
+            why = f"it has no room for the marks of a discarded one ({done}): give a shorter reason, or delete it"
+            return Treated(one.record, "left", why)
         return Treated(one.record, "discarded") if done else Treated(one.record, "gone", "it is parked no more")
 
     @cached_property

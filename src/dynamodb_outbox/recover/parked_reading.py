@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record.parked import held, home_of, is_parked_here
 from dynamodb_outbox.core.record.place import keys_of, place_of
+from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.schema import PARKED
+from dynamodb_outbox.core.record.states import state_of
 from dynamodb_outbox.core.sweeping.commands import Failed, List
 from dynamodb_outbox.core.timing import full_jitter_ms
 from dynamodb_outbox.errors import TableUnavailable
@@ -42,6 +44,11 @@ class Choice:
     ids: frozenset[str] = frozenset()
     key: str | None = None
     type: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The ordering key that is meant: it may be parked with nothing of it left, where it could not be let go."""
+        return () if self.key is None else (self.key,)
 
     @property
     def is_whole_keys(self) -> bool:
@@ -99,9 +106,25 @@ class Reading:
             found |= {place_of(one.item, self.layout): one for one in more if one.record.key == key}
         return list(found.values())
 
-    def still_parked(self, records: Sequence[Held]) -> int:
-        """Return how many of up to 100 records are parked still. Raises TableUnavailable."""
-        return len(self._held([one.item for one in records])) if records else 0
+    def again(self, records: Sequence[Held]) -> list[Held | None]:
+        """Return up to 100 parked records as they are now; None for one that is parked no more.
+
+        Raises TableUnavailable.
+        """
+        there = {place_of(one.item, self.layout): one for one in self._held([one.item for one in records])}
+        return [there.get(place_of(one.item, self.layout)) for one in records]
+
+    def states(self, records: Sequence[Held]) -> list[str | None]:
+        """Return in which states the items of up to 100 records are now; None for one that is gone, or another.
+
+        Raises TableUnavailable.
+        """
+        items = self.items([one.item for one in records])
+        found = [items.get(place_of(one.item, self.layout)) for one in records]
+        return [
+            None if item is None or not is_same(item, one.item, self.layout) else state_of(item, self.layout)
+            for one, item in zip(records, found, strict=True)
+        ]
 
     def is_overtaken(self, image: WireItem) -> bool:
         """Whether a later record of the key of one is there and published. Raises TableUnavailable."""

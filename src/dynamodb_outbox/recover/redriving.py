@@ -3,6 +3,10 @@
 Nothing is marked as published before its sink has accepted all of it. So a redrive that dies, at whatever point, is run
 again: what it had published and not marked is published twice, with the same ids, and nothing is lost.
 
+Before a round its records are read once more: what somebody has published or discarded since is passed over, and what
+two redrives send at once is what both have in hand, a round each at most. What is discarded while it is being sent is
+told as that.
+
 All events of a record are published, also those that were not refused when it was parked: who parked it may have died
 before it published them.
 
@@ -22,6 +26,8 @@ from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record.parked import in_key_order
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.record.place import place_of, written_in
+from dynamodb_outbox.core.record.same import is_same
+from dynamodb_outbox.core.record.states import DISCARDED, PARKED
 from dynamodb_outbox.errors import TableUnavailable
 from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import ParkedReport, Treated
@@ -137,6 +143,7 @@ class Redriving:
         for window in windows(self._reading.chosen(self._choice), self._reading):
             self._publish(window, dry_run=dry_run)
         if not dry_run:
+            self._keys.marked(self._choice.keys)
             for key in self._keys.parked():
                 self._end(key)
         return ParkedReport(
@@ -193,39 +200,54 @@ class Redriving:
     def _round(self, records: list[Held], marked: set[str]) -> list[Held]:
         """Publish up to 100 records, all of parked keys or none; return those that were not tried."""
         sending = self._sending
+        if not (records := self._still(records)):
+            return []
         sending.passed.marked = marked
         images = sending.states.images(records)
         publishing = sending.of_parked_keys if records[0].record.key in marked else sending.publishing
         published = publishing.publish(images, deadlines_of_round(sending.clock))
         self._notes.stopped = published.stop
-        again = [one for number, one in enumerate(records) if number in published.untried]
-        accepted = [number for number in range(len(records)) if self._became(number, records[number], published)]
-        self._notes.unsettled += self._reading.still_parked(
-            [records[number] for number in accepted if number not in sending.states.settled]
-        )
-        return again
+        unmarked = [number for number in sorted(published.done) if number not in sending.states.settled]
+        found = self._reading.states([records[number] for number in unmarked]) if unmarked else []
+        now = dict(zip(unmarked, found, strict=True))
+        for number, one in enumerate(records):
+            if number not in published.untried:
+                self._became(number, one, published, now.get(number))
+        return [one for number, one in enumerate(records) if number in published.untried]
 
-    def _became(self, number: int, one: Held, published: Published) -> bool:
-        """Note what came of a record that was tried; return whether it was accepted."""
+    def _still(self, records: Sequence[Held]) -> list[Held]:
+        """Return those of up to 100 records that are parked still, as they were; note what is with the others."""
+        layout, still = self._reading.layout, []
+        for one, now in zip(records, self._reading.again(records), strict=True):
+            if now is None:
+                self._note(one, "gone", "it is parked no more")
+            elif not is_same(now.item, one.item, layout) or (now.image and not is_same(now.image, one.image, layout)):
+                self._notes.stuck.add(one.record.key)
+                self._note(one, "left", "somebody has changed it meanwhile: redrive it again")
+            elif not self._is_kept(now):
+                still.append(now)
+        return still
+
+    def _became(self, number: int, one: Held, published: Published, state: str | None) -> None:
+        """Note what came of a record that was tried; `state` is the present one of what was not marked."""
         states, key = self._sending.states, one.record.key
-        if number in published.untried:
-            return False
         if number in states.refused:
             if key in self._sending.passed.marked:
                 self._notes.stuck.add(key)
             parking = states.refused[number]
             self._note(one, "refused", f"{parking.code}: {parking.reason}" if parking.reason else parking.code)
-            return False
-        if number not in published.done or number in states.behind:
+        elif number not in published.done or number in states.behind:
             self._notes.stuck.add(key)
             why = "it is behind one of its key that was refused" if number in states.behind else published.stop
             self._note(one, "left", why or "it was not accepted; the log has the reason")
-            return False
-        self._note(one, "published")
-        return True
+        elif state == DISCARDED:
+            self._note(one, "crossed", "somebody has discarded it while its events were sent")
+        else:
+            self._notes.unsettled += state == PARKED
+            self._note(one, "published")
 
     def _note(self, one: Held, became: Became, why: str = "") -> None:
-        overtaken = became == "published" and self._notes.overtaken.get(one.record.key, False)
+        overtaken = became in ("published", "crossed") and self._notes.overtaken.get(one.record.key, False)
         self._notes.treated.append(Treated(one.record, became, why, overtaken))
 
     def _end(self, key: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Became", "FailureReport", "Kept", "ParkedReport", "Treated"]
 
-Became = Literal["published", "refused", "left", "gone", "discarded"]
+Became = Literal["published", "crossed", "refused", "left", "gone", "discarded"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Treated:
     """What one parked record `became`; `why` has words for what is neither published nor discarded.
 
     published    all of its events were accepted. Of a dry run: they would be sent
+    crossed      all of its events were accepted, and meanwhile somebody has discarded it: it stays discarded
     discarded    it is kept as discarded. Of a dry run: it would be
     refused      its sink can never accept one of its events: it stays parked, with the new reason
     left         it stays parked, for another reason: the log may say more
@@ -84,12 +85,14 @@ class ParkedReport:
 class Kept:
     """A message or object, by `where` it is, of which not all is accounted for, and `why`.
 
-    `lost`: records of it are neither in the stream any more nor in the document.
+    `lost`: records of it are neither in the stream any more nor in the document. `gone`: so many of its records are not
+    in the table any more; they count as published, and nothing but this message tells where they are.
     """
 
     where: str
     why: str
     lost: bool = False
+    gone: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class FailureReport:
                   events
     settled       records that had been published, parked or discarded since they were given up
     gone          records that are not in the table any more, and that were published before they went, as far as the
-                  records say: `--gone` publishes them all the same
+                  records say: `--gone` publishes them all the same. Their messages stay until `--forget-gone`
     overtaken     of the published ones, those of keys of which a later event had been published before
     kept          documents that are not done, and why
     undeleted     messages that are done, and could not be deleted: they come again

@@ -18,7 +18,7 @@ from dynamodb_outbox.adapters.records import DynamoRecordStates
 from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import duration, flag, refusal
-from dynamodb_outbox.core.record.leases import can_lease
+from dynamodb_outbox.core.record.leases import LEASE_MS, can_lease
 from dynamodb_outbox.core.record.pending import shards_of
 from dynamodb_outbox.core.sweeping.ages import NO_LAG
 from dynamodb_outbox.core.sweeping.commands import Settings, Swept
@@ -51,7 +51,6 @@ __all__ = ["MIN_AGE", "Sweeper"]
 MIN_AGE = timedelta(minutes=5)
 """How old a record is before it is swept, when nothing else is said."""
 
-_LEASE_MS = 60_000
 _TIMEOUT_S = 1.5
 """Of one attempt of our own client, of two."""
 _OWNER_BYTES = 8
@@ -190,7 +189,7 @@ class Sweeper:
             Settings(
                 least_ms=least_ms,
                 min_age_ms=int(self.min_age.total_seconds() * 1000),
-                lease_ms=max(_LEASE_MS, 3 * least_ms) if can_lease(self.layout) else None,
+                lease_ms=max(LEASE_MS, 3 * least_ms) if can_lease(self.layout) else None,
                 dry_run=dry_run,
             ),
             owner=self._entropy.bytes(_OWNER_BYTES).hex(),

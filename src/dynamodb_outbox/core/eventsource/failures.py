@@ -43,6 +43,18 @@ class FailedBatch:
     arrived: tuple[str, str]
     records: tuple[Mapping[str, Any], ...] | None = None
 
+    @property
+    def lacks(self) -> str | None:
+        """What the document names and does not carry, in words; None: nothing, or it carries no records at all."""
+        if self.records is None:
+            return None
+        if len(self.records) < self.size:
+            return f"the document carries {len(self.records)} of {self.size} records"
+        numbers = [number for record in self.records if (number := _number(record)) is not None]
+        if not numbers or min(numbers) > int(self.start) or max(numbers) < int(self.end):
+            return "the document does not carry its first record, or its last"
+        return None
+
 
 def failed_batch(text: str, where: str) -> FailedBatch:
     """Return what a document says. Raises InvalidMessage for what is none of a stream's."""
@@ -81,6 +93,12 @@ def _records(document: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any]
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise InvalidMessage(where, "its payload has no Records.")
     return tuple(records)
+
+
+def _number(record: Mapping[str, Any]) -> int | None:
+    change = record.get("dynamodb")
+    number = change.get("SequenceNumber") if isinstance(change, dict) else None
+    return int(str(number)) if is_sequence_number(number) else None
 
 
 def _object(text: str, where: str, what: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ It lives apart from records and from other items, as guards do: its partition ke
     ob_lease           S   who has it: a text that every sweep makes anew; empty: nobody
     ob_lease_version   N   one more with each write: each write of it demands the version that the writer has seen
     ob_lease_until     N   epoch MILLISECONDS, by the clock of who has it
+    ob_lease_ms        N   for how many milliseconds it was taken: sweepers with other time-outs take it for longer
     ob_swept_at        N   epoch MILLISECONDS at which the last sweep of this partition ended that had found anything
     ob_v               N   1
 
@@ -26,20 +27,28 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["Lease", "can_lease", "lease_of", "read", "read_all", "shard_of", "write"]
+__all__ = ["LEASE_MS", "Lease", "can_lease", "lease_of", "read", "read_all", "shard_of", "write"]
 
 _PREFIX = "SWEEP#"
-_OWNER, _VERSION, _UNTIL, _SWEPT = "ob_lease", "ob_lease_version", "ob_lease_until", "ob_swept_at"
+_OWNER, _VERSION, _UNTIL, _LASTS = "ob_lease", "ob_lease_version", "ob_lease_until", "ob_lease_ms"
+_SWEPT = "ob_swept_at"
+
+LEASE_MS = 60_000
+"""For how long a lease is taken at least; for so long is one that does not say it."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease as it is stored; `owner` is empty when nobody has it, `swept_ms` None before the first sweep ended."""
+    """A lease as it is stored; `owner` is empty when nobody has it, `swept_ms` None before the first sweep ended.
+
+    It lasts until `until_ms` by the clock of who has it, who took it for `lasts_ms`.
+    """
 
     owner: str
     version: int
     until_ms: int
     swept_ms: int | None = None
+    lasts_ms: int = LEASE_MS
 
 
 def can_lease(layout: Layout) -> bool:
@@ -65,6 +74,7 @@ def write(table: str, shard: str, lease: Lease, layout: Layout, *, instead_of: L
         _OWNER: {"S": lease.owner},
         _VERSION: {"N": str(lease.version)},
         _UNTIL: {"N": str(lease.until_ms)},
+        _LASTS: {"N": str(lease.lasts_ms)},
     }
     if lease.swept_ms is not None:
         item[_SWEPT] = {"N": str(lease.swept_ms)}
@@ -93,6 +103,7 @@ def lease_of(item: WireItem) -> Lease | None:
             int(item[_VERSION]["N"]),
             int(item[_UNTIL]["N"]),
             None if swept is None else int(swept),
+            int(item[_LASTS]["N"]) if _LASTS in item else LEASE_MS,
         )
     except (KeyError, ValueError):
         return None

@@ -21,6 +21,7 @@ from dynamodb_outbox.core.limits import (
     NUMBER_LARGEST_EXPONENT,
     NUMBER_SMALLEST_EXPONENT,
     PARTITION_KEY_BYTES,
+    SORT_KEY_BYTES,
 )
 from dynamodb_outbox.core.record import schema
 
@@ -39,6 +40,7 @@ __all__ = [
     "is_record",
     "is_wanted",
     "key_bytes",
+    "key_fault",
     "key_of_partition",
     "key_text",
     "key_value",
@@ -156,6 +158,33 @@ def key_text(value: AttributeValue) -> str:
     if kind == "B":
         return content if isinstance(content, str) else base64.b64encode(content).decode("ascii")
     raise ValueError(f"a value of type {kind} is no key")
+
+
+def key_fault(keys: Any, layout: Layout) -> str | None:
+    """Return why no item can have these key attributes, in Lambda's form; None where one can, and for another table's.
+
+    No request may carry such keys: one of them has all others of the request refused, too.
+    """
+    if not isinstance(keys, Mapping) or keys.keys() != layout.keys.types.keys():
+        return None
+    for name, kind in layout.keys.types.items():
+        most = SORT_KEY_BYTES if name == layout.sk else PARTITION_KEY_BYTES
+        value = keys[name]
+        if not isinstance(value, Mapping) or list(value) != [kind] or not isinstance(value[kind], str):
+            return f"the key attribute {name!r} is no value of type {kind}"
+        if not _fits_key(value[kind], kind, most):
+            return f"the key attribute {name!r} is no key: none is empty, or has more than {most:,} bytes"
+    return None
+
+
+def _fits_key(text: str, kind: KeyType, most_bytes: int) -> bool:
+    """Whether a value, as text, can be that of a key attribute."""
+    try:
+        if kind == "N":
+            return bool(_digits(text))
+        return 0 < len(text.encode("utf-8") if kind == "S" else base64.b64decode(text, validate=True)) <= most_bytes
+    except ValueError:  # of what is neither number nor base64, and of a surrogate without its other half
+        return False
 
 
 def key_value(text: str, kind: KeyType) -> AttributeValue:

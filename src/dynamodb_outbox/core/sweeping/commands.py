@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.core.record.leases import LEASE_MS
+
 if TYPE_CHECKING:
     from dynamodb_outbox.core.record.leases import Lease
     from dynamodb_outbox.core.record.pending import Entry
@@ -52,7 +54,7 @@ class Settings:
 
     least_ms: int
     min_age_ms: int = 5 * 60 * 1000
-    lease_ms: int | None = 60_000
+    lease_ms: int | None = LEASE_MS
     page: int = 500
     round_keys: int = 25
     round_records: int = 100

@@ -4,9 +4,10 @@ Two sweeps of one partition at once lose nothing and reorder nothing, for each p
 from the first that is pending. They publish what both have read twice. The lease keeps that from happening in ordinary
 times; in others (a clock that is wrong, a process that was frozen) it ends the sweep that has lost it.
 
-*Taking it.* What is stored says until when it lasts, by the clock of who has it. `STANDINGS` says what that means by
-the clock of who asks. One that was set back sees leases that last for longer than any lease does; a clock that was
-ahead leaves such a lease behind. It is taken then, for else it would keep everybody out until that clock is right.
+*Taking it.* What is stored says until when it lasts, by the clock of who has it, and for how long it was taken, which
+is another time for sweepers with other time-outs. `Standing` says what that means by the clock of who asks. One that
+was set back sees leases that last for longer than they were taken for; a clock that was ahead leaves such a lease
+behind. It is taken then, for else it would keep everybody out until that clock is right.
 
 *Keeping it.* Every write demands the owner and the version that the writer has seen last. Who finds another version has
 lost the lease and publishes nothing more. It is written anew before each round of publishing, so the next round after
@@ -49,7 +50,7 @@ class Standing(Enum):
     LEFT = "who had it has left it"
     OWN = "the asking sweep has it"
     OVER = "it has ended, by more than clocks differ"
-    ABSURD = "it lasts for longer than any lease, by more than clocks differ"
+    ABSURD = "it lasts for longer than it was taken for, by more than clocks differ"
     LASTS = "another sweep has it"
 
 
@@ -57,7 +58,7 @@ MAY_TAKE: Mapping[Standing, bool] = MappingProxyType({each: each is not Standing
 """Whether a lease of that standing may be taken."""
 
 
-def standing(lease: Lease | None, owner: str, now_ms: int, lease_ms: int) -> Standing:
+def standing(lease: Lease | None, owner: str, now_ms: int) -> Standing:
     """Return what a stored lease (None: there is none) is to `owner`, at `now_ms` of wall-clock time."""
     if lease is None:
         return Standing.NONE
@@ -67,7 +68,7 @@ def standing(lease: Lease | None, owner: str, now_ms: int, lease_ms: int) -> Sta
         return Standing.OWN
     if lease.until_ms + SKEW_MS <= now_ms:
         return Standing.OVER
-    if lease.until_ms > now_ms + lease_ms + SKEW_MS:
+    if lease.until_ms > now_ms + lease.lasts_ms + SKEW_MS:
         return Standing.ABSURD
     return Standing.LASTS
 
@@ -75,7 +76,7 @@ def standing(lease: Lease | None, owner: str, now_ms: int, lease_ms: int) -> Sta
 def wanted(owner: str, seen: Lease | None, now_ms: int, lease_ms: int) -> Lease:
     """Return the lease to write in place of the one that was seen."""
     version, swept_ms = (0, None) if seen is None else (seen.version, seen.swept_ms)
-    return Lease(owner, version + 1, now_ms + lease_ms, swept_ms)
+    return Lease(owner, version + 1, now_ms + lease_ms, swept_ms, lease_ms)
 
 
 def left_by(seen: Lease, now_ms: int) -> Lease:

@@ -166,7 +166,7 @@ class Sweep:
             return self._on(Cause.DUE, ReadLease(self._shard))
         self._count(due=due)
         if fact.entries:
-            age_ms = ages.now_ms - min(entry.at_ms for entry in fact.entries)
+            age_ms = ages.now_ms - max(0, min(entry.at_ms for entry in fact.entries))  # any number may be in a row
             self.report = replace(self.report, oldest_ms=max(self.report.oldest_ms, age_ms))
         self._page = self._following(fact, ages)
         return self._go_on(now)

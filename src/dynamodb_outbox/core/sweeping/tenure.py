@@ -40,7 +40,7 @@ class Tenure:
     def may_be_taken(self, found: Lease | None, now: Now) -> bool:
         """Take in what is stored; return whether it may be taken."""
         self.seen, self._held = found, None
-        return MAY_TAKE[standing(found, self._owner, now.wall_ms, self._lease_ms or 0)]
+        return MAY_TAKE[standing(found, self._owner, now.wall_ms)]
 
     def next(self, now: Now) -> Lease:
         """Return the lease to write, to have it or to keep it; it counts from now."""
