@@ -193,7 +193,8 @@ def test_a_parked_record_is_written_whether_it_is_there_or_not() -> None:
         assert shop.park(image(1)) == Parked(new=True)
         assert shop.park(image(2)) == Parked(new=True)
         assert shop.park(image(3)) == Parked()
-        assert shop.park(image(1)) == Parked()
+        assert shop.park(image(1)) == Parked(new=True)  # by the same park: maybe its answer was lost
+        assert shop.park(image(1), Parking("MalformedDetail", "no", START_MS + 1)) == Parked()
         assert [shop.state(number) for number in (1, 2, 3)] == ["parked", "parked", "published"]
         assert shop.moves() == [("OUTBOX#1", "parked", 5), ("OUTBOX#2", "parked", 5)]
 

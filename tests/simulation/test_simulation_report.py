@@ -15,16 +15,19 @@ import pytest
 from hand_written import HandWritten, made
 from simulation_ledger import accepted, committed, good_run, invoked, record, written
 from wrong_answers import EventIdAsIdentifier
-from wrong_relays import gate_removed
+from wrong_relays import gate_removed, poison_not_parked
 
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.testing.simulation import (
     INVARIANTS,
     Report,
     SimulationFailed,
+    consumer_handler,
     generate,
     relay_handler,
+    runs,
     simulate,
+    sweeper_handler,
 )
 from dynamodb_outbox.testing.simulation.facts import (
     Answered,
@@ -411,8 +414,38 @@ def test_the_command(command: list[str], monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        ([], (relay_handler, None, False, None)),
+        (["--sweeper", "--operator", "--consumer"], (relay_handler, sweeper_handler, True, consumer_handler)),
+        (
+            ["--handler", "wrong_relays:gate_removed", "--sweeper", "wrong_relays:poison_not_parked"],
+            (gate_removed, poison_not_parked, False, None),
+        ),
+        (["--consumer", "wrong_relays:poison_not_parked"], (relay_handler, None, False, poison_not_parked)),
+    ],
+)
+def test_the_command_runs_alone_what_is_asked_for(
+    command: list[str], made: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `simulate` does; a sweeper and a consumer are this library's, or what is named."""
+    given: list[tuple[Any, ...]] = []
+
+    def simulate(make_handler: Any, *, sweeper: Any, operator: bool, consumer: Any, **_: Any) -> Report:
+        given.append((make_handler, sweeper, operator, consumer))
+        return Report()
+
+    monkeypatch.setattr(runs, "simulate", simulate)
+    monkeypatch.setattr(sys, "argv", ["simulation", *command])
+    with pytest.raises(SystemExit):
+        runpy.run_module("dynamodb_outbox.testing.simulation", run_name="__main__")
+    assert given == [made]
+
+
+@pytest.mark.parametrize(
     ("command", "status", "said"),
     [
+        (["--sweeper", "wrong_relays:nobody"], 2, "--sweeper wrong_relays:nobody: module 'wrong_relays' has no"),
         (["--handler", "wrong_relays:gate_removed", "--seed", "3", "--no-poison"], 0, "1 run, "),
         (["--handler", "wrong_relays:poison_not_parked", "--seed", "1"], 1, "\neverything_ends: F.1 is stuck"),
         (["--handler", "wrong_relays:nobody"], 2, "--handler wrong_relays:nobody: module 'wrong_relays' has no"),

@@ -113,8 +113,9 @@ def test_what_is_too_young_is_left_to_the_relay() -> None:
     assert broken(lost(*swept("a1", "a2", at_ms=900))) == {"swept_when_old_enough"}
     assert broken(lost(*swept("a1", "a2", at_ms=900, ahead_ms=500))) == set()
     assert broken(lost(*swept("a1", "a2", at_ms=5_000, ahead_ms=-4_500))) == {"swept_when_old_enough"}
-    ahead = change("a2", 5, AHEAD_MS + 60_000)
-    assert broken(lost(*swept("a1", "a2"), second=ahead)) == set()
+    for share, found in ((0.4, {"swept_when_old_enough"}), (0.6, set()), (1.2, set())):  # time passes in a sweep
+        ahead = change("a2", 5, round(share * AHEAD_MS))
+        assert broken(lost(*swept("a1", "a2"), second=ahead)) == found
     jump = Faulted(4_000, "clock_jump", "sweeper", SWEEP)
     assert broken(lost(jump, *swept("a1", "a2", at_ms=900))) == set()
 

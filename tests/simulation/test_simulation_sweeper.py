@@ -10,6 +10,7 @@ from simulation_ground import Ground, ground
 
 from dynamodb_outbox.adapters.leases import DynamoLeases
 from dynamodb_outbox.adapters.pending_index import DynamoPendingIndex
+from dynamodb_outbox.core.record import pending
 from dynamodb_outbox.core.record.leases import Lease
 from dynamodb_outbox.core.sweeping.commands import List, Listed, Tally, WriteLease
 from dynamodb_outbox.errors import ConfigurationError
@@ -155,6 +156,41 @@ def partition_of(partition: str, **other: Any) -> dict[str, Any]:
     }
 
 
+def test_a_read_that_is_not_consistent_finds_what_was() -> None:
+    """By Query, GetItem and BatchGetItem: of some records what they were, of others what they are; later, what is."""
+    with ground() as world:
+        shop = Shop(world)
+        records = [image(number) for number in range(20)]
+        keys = [{name: item[name] for name in ("pk", "sk")} for item in records]
+
+        def seen(**consistent: bool) -> list[int]:
+            wanted = {TABLE: {"Keys": keys, **consistent}}
+            single = [shop.client.get_item(TableName=TABLE, Key=key, **consistent) for key in keys]
+            batch = shop.client.batch_get_item(RequestItems=wanted)
+            found = shop.client.query(**{**partition_of("A"), "ConsistentRead": False, **consistent})
+            return [sum(map(bool, single)), len(batch["Responses"][TABLE]), len(found["Items"])]
+
+        def reads() -> list[list[int]]:
+            shop.write(*records)
+            first, consistent = seen(), seen(ConsistentRead=True)
+            world.kernel.sleep(60_000)
+            return [first, consistent, seen()]
+
+        ((first, *others),) = world.run(reads)  # type: ignore[misc]
+        assert 0 < min(first) <= max(first) < 20
+        assert others == [[20, 20, 20], [20, 20, 20]]
+
+
+def test_a_read_of_the_index_is_never_consistent() -> None:
+    """Whoever asks for that is refused, as AWS does."""
+    with ground() as world:
+        shop = Shop(world)
+        asked = pending.listing(TABLE, "00", LAYOUT, most=1)
+        (error,) = world.run(lambda: shop.client.query(**asked, ConsistentRead=True))
+        assert "ValidationException" in str(error)
+        assert world.run(lambda: shop.client.query(**asked, ConsistentRead=False)) == [{"Items": []}]
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -173,11 +209,13 @@ def test_a_query_that_is_not_simulated_ends_the_run(other: dict[str, Any], words
 
 
 def test_another_table_is_not_there() -> None:
-    """As AWS has it."""
+    """As AWS has it, of the operation that asked."""
     with ground() as world:
         shop = Shop(world)
         (error,) = world.run(lambda: shop.client.query(**partition_of("A", TableName="other")))
-        assert "ResourceNotFoundException" in str(error)
+        assert "ResourceNotFoundException) when calling the Query" in str(error)
+        (error,) = world.run(lambda: shop.client.delete_item(TableName="other", Key={}, ReturnValues="ALL_OLD"))
+        assert "ResourceNotFoundException) when calling the DeleteItem" in str(error)
 
 
 def test_a_lease_that_takes_effect_is_noted() -> None:

@@ -60,10 +60,21 @@ def settles_what_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "state_of", no_state)
 
 
+def reads_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sweep look for what is pending without a word about consistency."""
+    partition = pending.partition
+
+    def lagging(*key: Any, **more: Any) -> dict[str, Any]:
+        return partition(*key, **more) | {"ConsistentRead": False}
+
+    monkeypatch.setattr(pending, "partition", lagging)
+
+
 WRONG_SWEEPERS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     unfenced: "swept_under_a_lease",
     without_minimum_age: "swept_when_old_enough",
     by_id: "swept_in_order",
     settles_what_is_parked: "parked_is_the_operators",
+    reads_what_was: "swept_in_order",
 }
 """Each with the invariant that it breaks."""

@@ -30,10 +30,10 @@ class Consumed:
 
     deliveries: int
     duplicates_delivered: int
-    effects_twice: tuple[str, ...]
-    effects_missing: tuple[str, ...]
-    undelivered: tuple[str, ...]
-    wrong_balances: tuple[str, ...]
+    effects_twice: tuple[str, ...] = ()
+    effects_missing: tuple[str, ...] = ()
+    undelivered: tuple[str, ...] = ()
+    wrong_balances: tuple[str, ...] = ()
 
 
 def consumed(

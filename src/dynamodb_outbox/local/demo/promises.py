@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.words import counted
@@ -36,7 +36,17 @@ class Promise:
 
 
 def promises(account: Account) -> tuple[Promise, ...]:
-    """Judge the outbox's lane. What a demo cannot show (P7 is a computation) is not judged."""
+    """Judge the outbox's lane, and say of each promise if the second hop was left out.
+
+    What a demo cannot show (P7 is a computation) is not judged.
+    """
+    found = _judged(account)
+    if account.second.judged:
+        return found
+    return tuple(replace(one, says=f"{one.says}; second hop not judged") for one in found)
+
+
+def _judged(account: Account) -> tuple[Promise, ...]:
     lane, own, second = account.lanes["outbox"], account.outbox, account.second
     first, last = own.consumed, second.consumed
     return (

@@ -95,6 +95,7 @@ def _figures(account: Account) -> dict[str, Any]:
 
 def _second_hop(second: HopFigures) -> dict[str, Any]:
     return {
+        "judged": second.judged,
         "events": second.events,
         "published": second.published,
         "lost": len(second.lost),

@@ -83,7 +83,7 @@ class _Demo:
         self._verdicts = Journal(world.verdicts_file)
         self._conductor = Conductor(
             schedule,
-            buses=world.every_bus(),
+            buses=world.every_bus,
             relays_bus=world.buses["outbox"].control,
             relay=world.relay,
             journal=world.kills_file,
@@ -147,7 +147,7 @@ class _Demo:
         """Run the loop until it is `ready` and nothing is on its way to the bus or the consumer, or patience ends."""
         while True:
             on_its_way = (self._world.pending(), self._world.queued())
-            requests = [bus.state().requests for bus in self._world.every_bus()]
+            requests = [bus.state().requests for bus in self._world.every_bus]
             moved = (on_its_way, requests, self._submitted())
             done = ready() and not any(on_its_way)
             if patience.over(time.monotonic(), done=done, picture=moved):

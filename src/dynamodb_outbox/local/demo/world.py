@@ -95,7 +95,7 @@ class World:
         self._leave = ExitStack()
         self.engine = Engine(settings.port)  # until entering: nothing runs, and it can be asked
         self.buses: dict[Lane, Bus] = {}
-        self.second_bus: Bus | None = None
+        self.every_bus: tuple[FaultBusControl, ...] = ()  # those of the lanes first
         self._children: list[Child] = []
 
     def __enter__(self) -> World:
@@ -103,13 +103,13 @@ class World:
             self.directory = Path(tempfile.mkdtemp(prefix="dynamodb-outbox-demo-"))
             stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
             self.engine = stack.enter_context(Engine(self._settings.port, orphans=[self.directory]))
-            self._start_buses(stack)
+            second_bus = self._start_buses(stack)
             self._tables = self.engine.client("dynamodb")
             self._sqs = self.engine.client("sqs")
             with self.explained():
                 self._queues = self._provision()
             self.relay = self._started(self._relay(), stack)
-            functions = (self.relay, self._consumer(), self._second_relay(), self._ledger())
+            functions = (self.relay, self._consumer(), self._second_relay(second_bus), self._ledger())
             self._functions = [self.relay, *(self._started(child, stack) for child in functions[1:])]
             self._leave = stack.pop_all()
         return self
@@ -166,11 +166,6 @@ class World:
         ]
         return sum(int(attributes[name]) for attributes in found for name in names)
 
-    def every_bus(self) -> list[FaultBusControl]:
-        """Return the controls of all buses, those of the lanes first."""
-        behind = [] if self.second_bus is None else [self.second_bus]
-        return [bus.control for bus in (*self.buses.values(), *behind)]
-
     def end_functions(self) -> None:
         """End the relays and the consumers."""
         for child in self._functions:
@@ -212,7 +207,8 @@ class World:
     def _second_deliveries_file(self) -> Path:
         return self.directory / "second-deliveries.jsonl"
 
-    def _start_buses(self, stack: ExitStack) -> None:
+    def _start_buses(self, stack: ExitStack) -> Bus:
+        """Start the buses of the lanes, and the one of the second hop, which is returned."""
         children: dict[str, Child] = {}
         for name in (*LANES, INVOICES_BUS):
             plan = self.directory / f"{name}.json"
@@ -228,7 +224,8 @@ class World:
             for name, child in children.items()
         }
         self.buses = {lane: started[lane] for lane in LANES}
-        self.second_bus = started[INVOICES_BUS]
+        self.every_bus = tuple(bus.control for bus in started.values())
+        return started[INVOICES_BUS]
 
     def _started(self, child: Child, stack: ExitStack) -> Child:
         stack.callback(child.end)
@@ -257,9 +254,8 @@ class World:
         place = self.buses["outbox"].control.url, table_of("outbox"), self._settings.relay
         return self._relay_called("relay", *place, RELAY_ENVIRONMENT)
 
-    def _second_relay(self) -> Child:
-        assert self.second_bus is not None  # noqa: S101
-        place = self.second_bus.control.url, CONSUMER_TABLE, RELAY
+    def _second_relay(self, bus: Bus) -> Child:
+        place = bus.control.url, CONSUMER_TABLE, RELAY
         return self._relay_called("second relay", *place, SECOND_RELAY_ENVIRONMENT)
 
     def _relay_called(self, name: str, url: str, table: str, handler: str, environment: Mapping[str, str]) -> Child:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _REFUSED = 2
+_METAVAR = "MODULE:FUNCTION"
 
 
 def main() -> int:
@@ -29,14 +30,14 @@ def main() -> int:
     seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
     try:
         report = simulate(
-            relay_handler if given.handler is None else _found(given.handler, "--handler"),
+            _made(given, "handler"),
             seeds=seeds,
             processes=given.processes,
             poison=given.poison,
             foreign=given.foreign,
-            sweeper=sweeper_handler if given.sweeper else None,
+            sweeper=_made(given, "sweeper"),
             operator=given.operator,
-            consumer=_consumer(given),
+            consumer=_made(given, "consumer"),
             stop_at_first=False,
         )
     except (ConfigurationError, NotSimulated) as error:
@@ -55,35 +56,38 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--handler",
-        metavar="MODULE:FUNCTION",
+        default=relay_handler,
+        metavar=_METAVAR,
         help="what makes the handler of a world, imported from where this is run; this library's relay unless given",
     )
-    parser.add_argument(
-        "--consumer",
-        metavar="MODULE:FUNCTION",
-        help="what makes the handler of a consumer, which is there in a fifth of the runs; unless given, this "
-        "library's inbox behind its relay, and none behind another one",
+    beside: tuple[tuple[str, Callable[[Any], Any], str], ...] = (
+        ("--sweeper", sweeper_handler, "with a sweeper beside it, in half of the runs"),
+        ("--consumer", consumer_handler, "with a consumer behind it, in a fifth of the runs"),
     )
+    for option, own, what in beside:
+        parser.add_argument(
+            option, nargs="?", const=own, metavar=_METAVAR, help=f"{what}: this library's, or what this makes"
+        )
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many, 200 unless given")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them, 0 unless given")
     parser.add_argument("--seed", type=int, metavar="SEED", help="this one alone")
     parser.add_argument("--no-poison", dest="poison", action="store_false", help="without events that no bus accepts")
     parser.add_argument("--no-foreign", dest="foreign", action="store_false", help="without what other writers write")
-    parser.add_argument("--sweeper", action="store_true", help="with this library's sweeper beside it")
     parser.add_argument("--operator", action="store_true", help="with somebody who redrives and discards")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="processes that share the seeds")
     return parser
 
 
-def _consumer(given: argparse.Namespace) -> Callable[[Any], Any] | None:
-    """Return what makes the handler of a consumer. Raises ConfigurationError."""
-    if given.consumer is not None:
-        return _found(given.consumer, "--consumer")
-    return consumer_handler if given.handler is None else None
+def _made(given: argparse.Namespace, name: str) -> Any:
+    """Return what an option gives, of a text the function that `module:function` names; None: it was not given.
+
+    Raises ConfigurationError when there is none.
+    """
+    value, option = getattr(given, name), f"--{name}"
+    return _found(value, option) if isinstance(value, str) else value
 
 
 def _found(named: str, option: str) -> Callable[[Any], Any]:
-    """Return the function of a module that `module:function` names. Raises ConfigurationError when there is none."""
     module, _, name = named.partition(":")
     try:
         found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -12,21 +11,20 @@ from dynamodb_outbox.testing.simulation.faults import FAULTS, FOREIGN, UNSEEN, U
 from dynamodb_outbox.testing.simulation.history import Terms, history
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, broken
 from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, Settings, generate
+from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import mapping_of, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
     from dynamodb_outbox.testing.simulation.kernel import Threads
+    from dynamodb_outbox.testing.simulation.making import Made
     from dynamodb_outbox.testing.simulation.scenario import Scenario
-    from dynamodb_outbox.testing.simulation.world import FunctionWorld, MakeConsumer
 
-    MakeHandler = Callable[[FunctionWorld], Callable[[Any, Any], Any]]
-
-__all__ = ["SETTINGS", "Choice", "check_factory", "settings_of"]
+__all__ = ["SETTINGS", "Choice", "settings_of"]
 
 SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name not in ("destinations", "tolerant"))
 """Settings that can be chosen."""
@@ -69,7 +67,24 @@ class Name(str):
 
 @dataclass(frozen=True)
 class Choice:
-    """What is asked of a handler, and what happens to it. `settings` are the same in each run.
+    """What is asked of a handler, and what happens to it.
+
+    ordered         whether the events of one key have to be accepted in order, where the stream gives them in order
+    poison          whether some events are such that the bus can never accept them
+    faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
+    without         invariants that the handler is not asked to keep, of INVARIANTS
+    destinations    1 or 2. Each has a bus, a function and an event source mapping of its own; with two they share the
+                    table, and what one bus takes may be poison to the other. This library's relay is not made for that:
+                    what it settles and parks is the state of a record, not of a destination. Fan-out is for the bus
+    settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
+                    the names. The others are drawn for each seed
+    foreign         whether there are other writers too: some of the events that can never be accepted are rows put in
+                    by hand, which nobody can read or send, or records that another library wrote, with integers that
+                    are too wide; and records of other Regions of a global table come in
+    sweeper         whether there is one, in half of the runs
+    operator        whether there is, in some of the runs, somebody who redrives what is parked, discards some of it,
+                    and redrives what the event source gave up, with this library's own code
+    consumer        whether there is one, in a fifth of the runs
 
     Raises ConfigurationError for a name, a number or a setting that there is not.
     """
@@ -83,10 +98,10 @@ class Choice:
     foreign: bool = True
     sweeper: bool = False
     operator: bool = False
-    consumer: MakeConsumer | None = None
+    consumer: bool = False
 
     def __post_init__(self) -> None:
-        if self.settings.get("consumers") and self.consumer is None:
+        if self.settings.get("consumers") and not self.consumer:
             raise ConfigurationError("simulate(settings={'consumers': ...}): it takes a consumer, consumer=...")
         if not 1 <= self.destinations <= len(DESTINATIONS):
             raise ConfigurationError(f"simulate(destinations={self.destinations}): 1 or {len(DESTINATIONS)}.")
@@ -107,7 +122,7 @@ class Choice:
             also=self.faults & UNSEEN,
             sweeper=self.sweeper,
             operator=self.operator,
-            consumers=0 if self.consumer is None else self.settings.get("consumers"),
+            consumers=self.settings.get("consumers") if self.consumer else 0,
         )
         kinds = self.faults if self.foreign else self.faults - FOREIGN
         faults = tuple(fault for fault in scenario.faults if fault.kind in kinds)
@@ -136,15 +151,14 @@ class Choice:
             "faults": (sorted(self.faults), sorted(USUAL)),
             "without": (sorted(self.without), []),
             "settings": (dict(self.settings), {}),
+            "consumer": (Name("make_consumer") if self.consumer else None, None),
         }
-        said = "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
-        return said if self.consumer is None else f"{said}, consumer=make_consumer"
+        return "".join(f", {name}={value!r}" for name, (value, usual) in given.items() if value != usual)
 
-    def run(
-        self, scenario: Scenario, make_handler: MakeHandler, *, sweeper: MakeHandler, threads: Threads
-    ) -> list[Fact]:
+    def run(self, scenario: Scenario, made: Made, threads: Threads) -> list[Fact]:
         """Run a scenario of this choice."""
-        return run(scenario, make_handler, sweeper=sweeper, consumer=self.consumer, threads=threads)
+        sweeper = made.sweeper or sweeper_handler
+        return run(scenario, made.handler, sweeper=sweeper, consumer=made.consumer, threads=threads)
 
     def read(self, scenario: Scenario, facts: Sequence[Fact]) -> History:
         """Read the ledger of a run of this choice."""
@@ -176,27 +190,3 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigurationError(f"simulate(settings={{{name!r}: {value!r}}}): {low:,} to {high:,}.")
     mapping_of(replace(Settings(), **settings))
     return settings
-
-
-def check_factory(make_handler: Any, argument: str = "") -> None:
-    """Raise ConfigurationError for what cannot be called with a world, most of all for a handler in its place.
-
-    `argument` is what it was given as, with "=" behind it.
-    """
-    if not callable(make_handler):
-        raise ConfigurationError(
-            f"simulate({argument}{make_handler!r}): takes a function that gets a world and returns the handler."
-        )
-    try:
-        signature = inspect.signature(make_handler)
-    except ValueError:
-        return  # of something built in, which does not tell
-    try:
-        signature.bind(object())
-    except TypeError:
-        name = getattr(make_handler, "__name__", repr(make_handler))
-        raise ConfigurationError(
-            f"simulate({argument}{name}): {name}{signature} cannot be called with a world alone. simulate takes a "
-            f"function that returns the handler, not the handler: simulate({argument}lambda world: {name}), and let it "
-            "take its clients from the world."
-        ) from None

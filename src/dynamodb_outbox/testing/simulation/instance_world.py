@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Crew, Entropy
 
+    Handler = Callable[[Any, Any], Any]
+
 __all__ = ["InstanceWorld"]
 
 

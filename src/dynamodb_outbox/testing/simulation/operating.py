@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dynamodb_outbox.testing.simulation.network import Network
-    from dynamodb_outbox.testing.simulation.recovery import Operation
+    from dynamodb_outbox.testing.simulation.recovery import Does, Operation
     from dynamodb_outbox.testing.simulation.world import FunctionWorld
+
+    Pick = Callable[[int], int]
 
 __all__ = ["Operator"]
 
 _FIRST = 2_000_001
 """The number of what an operator does first."""
 _REASON = "nobody needs it"
+_CLIENTS = {"streams": "dynamodbstreams", "sqs": "sqs", "s3": "s3"}
+"""The services of what was given up, by what `FailedBatches` calls their clients."""
 
 
 class Operator:
@@ -66,36 +70,57 @@ class Operator:
 
     def _do(self, number: int, operation: Operation, process: Process) -> None:
         ledger = self._network.ledger
+
+        def pick(most: int) -> int:
+            return self._chance.whole(0, most, "one", number)
+
         try:
-            said = self._done(number, operation, self._world_of(process))
+            said = _DOES[operation.does](self._world_of(process), operation, pick)
         except OutboxError as error:
             ledger.note(Raised(self._kernel.now_ms, number, f"{type(error).__name__}: {error}"))
         else:
             ledger.note(Answered(self._kernel.now_ms, number, said, ()))
         process.when_killed = None
 
-    def _done(self, number: int, operation: Operation, world: FunctionWorld) -> str:
-        """Do it, and say what it came to."""
-        sink = EventBridge(world.destination, client=world.client("events"))
-        ports: dict[str, Any] = {
-            "clock": world.clock,
-            "entropy": world.entropy,
-            "crew": world.crew(world.in_flight + TABLE_CALLS),
-        }
-        table = world.client("dynamodb")
-        if operation.does == "redrives what was given up":
-            clients = {f"{name}_client": world.client(service) for name, service in _CLIENTS.items()}
-            batches = FailedBatches(sink, table=world.table, layout=world.layout, client=table, **clients, **ports)
-            report = batches.from_s3(BUCKET_URI) if operation.of == "bucket" else batches.from_queue(QUEUE_URL)
-            return str(report.to_json())
-        parked = ParkedRecords(world.table, layout=world.layout, client=table, **ports)
-        if operation.does == "redrives what is parked":
-            return str(parked.redrive(sink, all=True, max_in_flight=world.in_flight).to_json())
-        there = parked.list()
-        if not there:
-            return "nothing is parked"
-        one = there[self._chance.whole(0, len(there) - 1, "one", number)]
-        return str(parked.discard(_REASON, ids=[one.id]).to_json())
+
+def _redrive_failed(world: FunctionWorld, operation: Operation, _: Pick) -> str:
+    clients = {f"{name}_client": world.client(service) for name, service in _CLIENTS.items()}
+    batches = FailedBatches(_sink(world), table=world.table, **_tools(world), **clients)
+    report = batches.from_s3(BUCKET_URI) if operation.of == "bucket" else batches.from_queue(QUEUE_URL)
+    return str(report.to_json())
 
 
-_CLIENTS = {"streams": "dynamodbstreams", "sqs": "sqs", "s3": "s3"}
+def _redrive_parked(world: FunctionWorld, _: Operation, __: Pick) -> str:
+    parked = ParkedRecords(world.table, **_tools(world))
+    return str(parked.redrive(_sink(world), all=True, max_in_flight=world.in_flight).to_json())
+
+
+def _discard_parked(world: FunctionWorld, _: Operation, pick: Pick) -> str:
+    parked = ParkedRecords(world.table, **_tools(world))
+    there = parked.list()
+    if not there:
+        return "nothing is parked"
+    one = there[pick(len(there) - 1)]
+    return str(parked.discard(_REASON, ids=[one.id]).to_json())
+
+
+_DOES: dict[Does, Callable[[FunctionWorld, Operation, Pick], str]] = {
+    "redrives what is parked": _redrive_parked,
+    "discards what is parked": _discard_parked,
+    "redrives what was given up": _redrive_failed,
+}
+"""How each is done; it returns what it came to. A pick is by chance, from 0 to what is said."""
+
+
+def _sink(world: FunctionWorld) -> EventBridge:
+    return EventBridge(world.destination, client=world.client("events"))
+
+
+def _tools(world: FunctionWorld) -> dict[str, Any]:
+    return {
+        "layout": world.layout,
+        "client": world.client("dynamodb"),
+        "clock": world.clock,
+        "entropy": world.entropy,
+        "crew": world.crew(world.in_flight + TABLE_CALLS),
+    }

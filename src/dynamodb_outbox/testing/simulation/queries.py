@@ -1,7 +1,8 @@
 """The client of "dynamodb" for who publishes what the stream has left behind: with Query, of table and index.
 
-A query of the table is answered consistently, one of the index as that is by now. Exactly the expressions are
-understood that the library sends. A page ends where its limit is, or never: nothing here is larger than a megabyte.
+A query of the table finds what is there by now if it is consistent, and else what was there before; one of the index
+cannot be consistent. Exactly the expressions are understood that the library sends. A page ends where its limit is, or
+never: nothing here is larger than a megabyte.
 
 Calls of sweepers and operators have faults of their own, so that they take none away that are meant for a relay.
 """
@@ -17,7 +18,6 @@ from dynamodb_outbox.testing.simulation.network import RECOVERY_CALLS, RECOVERY_
 from dynamodb_outbox.testing.simulation.process import START_MS
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
-from dynamodb_outbox.testing.simulation.table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,13 +42,26 @@ _MEMBERS = frozenset(
 )  # fmt: skip
 
 
+class _Term(NamedTuple):
+    """One term of a filter: an attribute that is there, is a `value` ("="), or is none ("<>")."""
+
+    name: str
+    how: str = ""
+    value: AttributeValue | None = None
+
+    def holds(self, item: WireItem) -> bool:
+        """Whether it does for an item."""
+        return (item.get(self.name) == self.value) is (self.how == "=") if self.how else self.name in item
+
+
 class _Asked(NamedTuple):
-    """The key conditions of a query: a partition, and where its sort keys begin and end, if that is said."""
+    """A query: of a partition, where its sort keys begin and end, if that is said, and the terms of its filter."""
 
     partition: AttributeValue
     above: AttributeValue | None
     first: AttributeValue | None
     last: AttributeValue | None
+    terms: tuple[_Term, ...]
 
 
 class QueryingClient(RecordsClient):
@@ -75,7 +88,7 @@ class QueryingClient(RecordsClient):
         by = self._process.owner
 
         def act() -> dict[str, Any]:
-            _look_for(table)
+            self._table.look_for("DeleteItem", table)
             there = self._table.get_item(key)
             self._table.write(self._table.key_of(key), None, by=by)
             return {} if there is None else {"Attributes": dict(there)}
@@ -89,7 +102,9 @@ class QueryingClient(RecordsClient):
             raise NotSimulated(f"the index {request['IndexName']!r}: {self._table.layout.index!r} is.")
 
     def _of_index(self, request: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
-        _look_for(request["TableName"])
+        self._table.look_for("Query", request["TableName"])
+        if request.get("ConsistentRead"):
+            raise client_error("Query", "ValidationException", "no read of a global secondary index is consistent")
         found = self._index.partition(asked.partition["S"])
         if asked.above is not None:
             above = int(asked.above["N"])
@@ -103,15 +118,14 @@ class QueryingClient(RecordsClient):
         return {"Items": page, **({"LastEvaluatedKey": page[-1]} if len(found) > len(page) else {})}
 
     def _of_table(self, request: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
-        _look_for(request["TableName"])
+        self._table.look_for("Query", request["TableName"])
+        seen = self._table.seen(request)
         partition = asked.partition["S"]
         first, last = (b"" if one is None else str(one["S"]).encode() for one in (asked.first, asked.last))
-        keys = [
-            key for key in self._table.items if key[0] == partition and (not last or first <= key[1].encode() <= last)
-        ]
+        keys = [key for key in seen if key[0] == partition and (not last or first <= key[1].encode() <= last)]
         keys.sort(key=_sort_key, reverse=not request.get("ScanIndexForward", True))
-        items = [self._table.items[key] for key in keys[: request.get("Limit")]]
-        items = [item for item in items if _fits(item, request)]
+        items = [seen[key] for key in keys[: request.get("Limit")]]
+        items = [item for item in items if all(term.holds(item) for term in asked.terms)]
         names = request["ExpressionAttributeNames"]
         shown = [names[name] for name in filter(None, request.get("ProjectionExpression", "").split(", "))]
         return {"Items": [{name: item[name] for name in shown or item if name in item} for item in items]}
@@ -127,37 +141,25 @@ class QueryingClient(RecordsClient):
             self._network.ledger.note(Leased(now_ms, leases.shard_of(item, layout), invocation, until_ms))
 
 
-def _look_for(table: str) -> None:
-    if table != TABLE:
-        raise client_error("Query", "ResourceNotFoundException", f"there is no table {table!r}")
-
-
 def _asked(request: Mapping[str, Any]) -> _Asked:
-    """Read the key conditions of a query."""
+    """Read the expressions of a query."""
     said = request["KeyConditionExpression"]
     found = _KEYS.fullmatch(said)
     if found is None:
         raise NotSimulated(f"the key condition {said!r}: #a = :a is, with #b > :b or #b BETWEEN :b AND :c.")
     values = request["ExpressionAttributeValues"]
     above, first, last = (None if name is None else values[name] for name in found.group(4, 5, 6))
-    for term in request["FilterExpression"].split(" AND ") if "FilterExpression" in request else ():
-        if not _THERE.fullmatch(term) and not _COMPARED.fullmatch(term):
-            raise NotSimulated(f"the filter {term!r}: attribute_exists(#a), #a = :a and #a <> :a are, joined by AND.")
-    return _Asked(values[found[2]], above, first, last)
+    terms = request["FilterExpression"].split(" AND ") if "FilterExpression" in request else ()
+    read = tuple(_term(term, request["ExpressionAttributeNames"], values) for term in terms)
+    return _Asked(values[found[2]], above, first, last, read)
 
 
-def _fits(item: WireItem, request: Mapping[str, Any]) -> bool:
-    """Whether an item passes the filter of a query."""
-    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
-    for term in request["FilterExpression"].split(" AND ") if "FilterExpression" in request else ():
-        if found := _THERE.fullmatch(term):
-            holds = names[found[1]] in item
-        else:
-            name, how, value = _COMPARED.fullmatch(term).groups()  # type: ignore[union-attr]  # checked before
-            holds = (item.get(names[name]) == values[value]) is (how == "=")
-        if not holds:
-            return False
-    return True
+def _term(said: str, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> _Term:
+    if found := _THERE.fullmatch(said):
+        return _Term(names[found[1]])
+    if found := _COMPARED.fullmatch(said):
+        return _Term(names[found[1]], found[2], values[found[3]])
+    raise NotSimulated(f"the filter {said!r}: attribute_exists(#a), #a = :a and #a <> :a are, joined by AND.")
 
 
 def _sort_key(key: tuple[str, str]) -> bytes:

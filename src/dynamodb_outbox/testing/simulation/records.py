@@ -22,7 +22,7 @@ from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.facts import Moved
 from dynamodb_outbox.testing.simulation.network import PARK, SETTLE, client_error
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
-from dynamodb_outbox.testing.simulation.table import REGION, TABLE
+from dynamodb_outbox.testing.simulation.table import LAGGING, REGION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,6 @@ __all__ = ["TABLE_CONFIG", "RecordsClient"]
 
 TABLE_CONFIG = Config(connect_timeout=0.35, read_timeout=0.65, retries={"mode": "standard", "total_max_attempts": 2})
 _WHERE = "table"
-_CONSISTENT = {"ConsistentRead": True}
 _THROTTLED = {"Error": {"Code": "ThrottlingError", "Message": "Rate exceeded"}}
 _NAME = r'"((?:[^"]|"")+)"'
 _TERMS = r'(?: AND "(?:[^"]|"")+"(?: IS MISSING|=\?))+'
@@ -56,16 +55,9 @@ class RecordsClient(SimulatedClient):
         self._troubles = PARK
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        """GetItem; always consistent."""
-        table, key = self._arguments("GetItem", {**_CONSISTENT, **request}, "TableName", "Key", "ConsistentRead")[:2]
-
-        def act() -> dict[str, Any]:
-            if table != TABLE:
-                raise client_error("GetItem", "ResourceNotFoundException", f"there is no table {table!r}")
-            found = self._table.get_item(key)
-            return {} if found is None else {"Item": dict(found)}
-
-        return self._call("GetItem", act, self._troubles)
+        """GetItem."""
+        self._arguments("GetItem", {**LAGGING, **request}, "TableName", "Key", "ConsistentRead")
+        return self._call("GetItem", partial(self._table.read_item, request), self._troubles)
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
@@ -76,14 +68,16 @@ class RecordsClient(SimulatedClient):
         return self._write("UpdateItem", request["Key"], lambda by: self._table.update_item(request, by=by))
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
-        """BatchGetItem, of one table; always consistent."""
+        """BatchGetItem, of one table."""
         (asked,) = self._arguments("BatchGetItem", request, "RequestItems")
         ((table, wanted),) = asked.items()
         if not 1 <= len(wanted["Keys"]) <= BATCH_GET_KEYS:
             raise client_error("BatchGetItem", "ValidationException", f"1 to {BATCH_GET_KEYS} keys")
 
         def act() -> dict[str, Any]:
-            found = [self._table.get_item(key) for key in wanted["Keys"]]
+            self._table.look_for("BatchGetItem", table)
+            seen = self._table.seen(wanted)
+            found = [seen.get(self._table.key_of(key)) for key in wanted["Keys"]]
             return {"Responses": {table: [dict(item) for item in found if item is not None]}, "UnprocessedKeys": {}}
 
         return self._call("BatchGetItem", act, self._troubles)

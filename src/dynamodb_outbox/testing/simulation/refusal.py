@@ -20,7 +20,12 @@ __all__ = ["NotSimulated", "Outside", "called_from", "place_of", "raised_at"]
 
 
 class NotSimulated(OutboxError):
-    """Something was asked of the simulated world that is not in it; the text says what to do instead."""
+    """Something was asked of the simulated world that is not in it; the text says what to do instead.
+
+    A service, an operation, an argument or an expression that is not simulated; a real boto3 client that was about to
+    send; a thread of the handler's own that calls its world; a handler that does not come back for a minute of real
+    time; clients that were kept from another run or instance.
+    """
 
 
 class Outside(SystemExit):

@@ -8,41 +8,31 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
-import pickle
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.testing.simulation.choice import Choice, check_factory, settings_of
+from dynamodb_outbox.testing.simulation.choice import Choice, settings_of
 from dynamodb_outbox.testing.simulation.facts import Accepted, Committed
 from dynamodb_outbox.testing.simulation.faults import USUAL
 from dynamodb_outbox.testing.simulation.guard import standing
 from dynamodb_outbox.testing.simulation.kernel import Threads
+from dynamodb_outbox.testing.simulation.making import Made
 from dynamodb_outbox.testing.simulation.recoveries import recoveries
 from dynamodb_outbox.testing.simulation.report import Failure, Report, told
 from dynamodb_outbox.testing.simulation.shrink import shrink
-from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.scenario import Scenario
-    from dynamodb_outbox.testing.simulation.world import FunctionWorld, MakeConsumer
-
-    MakeHandler = Callable[[FunctionWorld], Callable[[Any, Any], Any]]
+    from dynamodb_outbox.testing.simulation.world import MakeConsumer, MakeHandler
 
 __all__ = ["simulate"]
-
-
-class Made(NamedTuple):
-    """What makes the handler of a function, and of a sweeper."""
-
-    handler: MakeHandler
-    sweeper: MakeHandler
 
 
 _SEEDS = range(200)
@@ -80,32 +70,11 @@ def simulate(
     """Run a Lambda handler that relays outbox records through a bad day for each seed, and report on what came of it.
 
     `make_handler(world)` is called in each new instance of the function and returns its handler, `(event, context) ->
-    answer`; see `FunctionWorld` for the clients and the clock that it must use. It may be called for several instances
-    and destinations at once.
-
-    A destination has a bus, a function and an event source mapping of its own; with two they share the table, and what
-    one bus takes may be poison to the other. This library's relay is not made for that: what it settles and parks is
-    the state of a record, not of a destination. Fan-out is for the bus.
+    answer`; see `FunctionWorld` for the clients and the clock that it must use, and `making.Made` for `sweeper` and
+    `consumer`, which make other handlers. `choice.Choice` says of all other arguments what they are, but for
 
     seeds           a run is the same whenever its seed is the same
-    processes       share the seeds; with more than one `make_handler` must be a function of a module
-    destinations    1 or 2
-    ordered         whether the events of one key have to be accepted in order, where the stream gives them in order
-    poison          whether some events are such that the bus can never accept them
-    foreign         whether there are other writers too: some of the events that can never be accepted are rows put in
-                    by hand, which nobody can read or send, or records that another library wrote, with integers that
-                    are too wide; and records of other Regions of a global table come in
-    sweeper         what makes the handler of a sweeper, which publishes in half of the runs what the stream has left
-                    behind; `sweeper_handler` makes this library's own. Without one there is none
-    operator        whether there is, in some of the runs, somebody who redrives what is parked, discards some of it,
-                    and redrives what the event source gave up, with this library's own code
-    consumer        what makes the handler of a consumer behind the buses, from a `ConsumerWorld`; `consumer_handler`
-                    makes this library's own inbox. It is there in a fifth of the runs, in all with
-                    settings={"consumers": 2}, and is asked to apply each event once. Without one there is none
-    faults          the kinds of faults that there may be, of FAULTS; all unless given, but for `target_vanishes`
-    without         invariants that the handler is not asked to keep, of INVARIANTS
-    settings        of the world, the same in each run: {"parallelization": 4, "batch_size": 1}; docs/simulation.md has
-                    the names. The others are drawn for each seed
+    processes       share the seeds; with more than one, what makes handlers must be functions of a module
     stop_at_first   whether to stop at a seed that fails; the later ones of the same process are not run then
     shrink_runs     how many runs may be spent on making the first failure small; 0: it is told as it is
 
@@ -113,43 +82,35 @@ def simulate(
     time; `datetime.now` and `time.time` are real, and make a run another one each time: `world.clock` is to be used.
 
     `report.check()` raises SimulationFailed for the first failure. What follows ends everything at once, because it
-    says nothing about a relay:
-
-    ConfigurationError  a kind of fault, an invariant, a setting or a number that there is not; a handler in the place
-                        of `make_handler`; one that raises (but for a failed call of a client, which is an instance
-                        that could not be loaded) or returns what cannot be called; one that cannot be sent to
-                        `processes`
-    NotSimulated        a service, an operation, an argument or an expression that is not simulated; a real boto3 client
-                        that was about to send; a thread of the handler's own that calls its world; a handler that does
-                        not come back for a minute of real time; clients that were kept from another run or instance
+    says nothing about a relay: ConfigurationError for arguments that cannot be, for what makes a handler and raises
+    (but for a failed call of a client, which is an instance that could not be loaded) or returns what cannot be called;
+    NotSimulated for what is asked of the world and not in it.
     """
-    check_factory(make_handler)
-    if sweeper is not None:
-        check_factory(sweeper)
-    if consumer is not None:
-        check_factory(consumer, "consumer=")
-    made = Made(make_handler, sweeper or sweeper_handler)
+    made = Made(make_handler, sweeper, consumer)
     chosen = settings_of(settings or {})
     of = (ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
-    choice = Choice(*of, sweeper=sweeper is not None, operator=operator, consumer=consumer)
-    seeds = list(seeds)
+    choice = Choice(*of, sweeper=sweeper is not None, operator=operator, consumer=consumer is not None)
     report = Report()
-    if processes < 1:
-        raise ConfigurationError(f"simulate(processes={processes}): at least 1.")
-    if processes == 1:
-        report.add(_some(made, choice, seeds, stop_at_first=stop_at_first))
-    else:
-        for part in _shared(made, choice, seeds, processes, stop_at_first=stop_at_first):
-            report.add(part)
+    for part in _parts(made, choice, list(seeds), processes, stop_at_first=stop_at_first):
+        report.add(part)
     if report.failures and shrink_runs:
         report.failures[0] = _smaller(made, choice, report.failures[0], shrink_runs)
     return report
 
 
+def _parts(made: Made, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool) -> Iterator[Report]:
+    """Run all seeds, here or in processes that share them."""
+    if processes < 1:
+        raise ConfigurationError(f"simulate(processes={processes}): at least 1.")
+    if processes > 1:
+        return _shared(made, choice, seeds, processes, stop_at_first=stop_at_first)
+    return iter([_some(made, choice, seeds, stop_at_first=stop_at_first)])
+
+
 def _shared(made: Made, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool) -> Iterator[Report]:
-    for make_handler in made:
-        _check_sendable(make_handler, processes)
-    _check_sendable(choice.consumer, processes, "consumer")
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise _not_started(processes)
+    made.check_sendable(processes)
     slices = [part for n in range(processes * _SLICES) if (part := seeds[n :: processes * _SLICES])]
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -165,22 +126,6 @@ def _shared(made: Made, choice: Choice, seeds: list[int], processes: int, *, sto
             if report.failures and stop_at_first:
                 pool.shutdown(cancel_futures=True)
                 return
-
-
-def _check_sendable(
-    make_handler: MakeHandler | MakeConsumer | None, processes: int, argument: str = "make_handler"
-) -> None:
-    """Raise ConfigurationError when a function cannot be sent to other processes, or no process can be started here."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise _not_started(processes)
-    try:
-        pickle.dumps(make_handler)
-    except Exception as error:
-        name = getattr(make_handler, "__qualname__", repr(make_handler))
-        raise ConfigurationError(
-            f"simulate({name}, processes={processes}): other processes find {argument} by its name, so it has to be "
-            "a function at the top of a module, no lambda and none that another one makes; or processes=1."
-        ) from error
 
 
 def _not_started(processes: int) -> ConfigurationError:
@@ -216,7 +161,7 @@ def _ran(scenario: Scenario, made: Made, choice: Choice, threads: Threads) -> Hi
     """Run a scenario, and read its ledger. What the run before left behind is taken away first."""
     if gc.isenabled():
         gc.collect(0)
-    return choice.read(scenario, choice.run(scenario, made.handler, sweeper=made.sweeper, threads=threads))
+    return choice.read(scenario, choice.run(scenario, made, threads))
 
 
 def _smaller(made: Made, choice: Choice, failure: Failure, most_runs: int) -> Failure:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.setup import TABLE_CALLS
@@ -22,10 +22,9 @@ from dynamodb_outbox.testing.simulation.process import RECOVERY_PERILS
 from dynamodb_outbox.testing.simulation.recovery import SWEEPER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynamodb_outbox.core.eventsource.answers import Answer
     from dynamodb_outbox.testing.simulation.functions import MakeHandler
+    from dynamodb_outbox.testing.simulation.instance_world import Handler
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
     from dynamodb_outbox.testing.simulation.world import FunctionWorld
@@ -42,7 +41,7 @@ _APART_MS = (0, 3_000)
 _EVENT = '{"source":"aws.events","detail-type":"Scheduled Event","detail":{}}'
 
 
-def sweeper_handler(world: FunctionWorld) -> Callable[[Any, Any], Any]:
+def sweeper_handler(world: FunctionWorld) -> Handler:
     """Return this library's own sweeper to EventBridge."""
     sweeper = Sweeper(
         EventBridge(world.destination, client=world.client("events")),

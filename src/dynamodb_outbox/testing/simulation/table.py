@@ -2,11 +2,13 @@
 
 The server's side alone: what is called here has arrived, and takes effect at once. It answers as DynamoDB does, with
 botocore's own errors. Transactions are evaluated one after the other, so a conflict is only met where a fault makes
-one. A write that changes nothing makes no stream record.
+one. A write that changes nothing makes no stream record. A read that is not consistent finds the table as it was a
+while ago, now and then a long while: AWS says of that time no more than that it is short as a rule.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,14 +39,19 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.faults import FaultPlan, Faults
     from dynamodb_outbox.testing.simulation.kernel import Kernel
 
-__all__ = ["REGION", "TABLE", "Changes", "Table", "cancelled"]
+__all__ = ["LAGGING", "REGION", "TABLE", "Changes", "Table", "cancelled"]
 
 TABLE = STREAM_ARN.split("/")[1]
 REGION = STREAM_ARN.split(":")[3]
+LAGGING = {"ConsistentRead": False}
+"""How a read is unless it says otherwise."""
 _ELSEWHERE = "us-east-1"
 """Where the records come from that are replicated."""
 
 _TRANSACT = "TransactWriteItems"
+_BEHIND_MS = 1_000
+_FAR_BEHIND, _FAR_BEHIND_MS = 0.4, 60_000
+"""How much earlier a read looks that is not consistent, at most; the share of them that look further back."""
 _FAILED = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
 _NO_REASON = {"Code": "None"}
 _UNDERSTOOD = frozenset(
@@ -81,6 +88,8 @@ class Table:
         self._tokens: dict[str, tuple[Mapping[str, Any], int]] = {}
         """What was committed with a token, and when."""
         self._watchers: list[Callable[[RecordKey, WireItem | None], object]] = []
+        self._replaced: deque[tuple[int, RecordKey, WireItem | None]] = deque()
+        """What was there before each of the last changes, and when it was."""
 
     def key_of(self, attributes: WireItem) -> RecordKey:
         """Return an item's name, from the item or its key."""
@@ -91,8 +100,33 @@ class Table:
         self._watchers.append(watcher)
 
     def get_item(self, key: WireItem) -> WireItem | None:
-        """Return an item, as GetItem with ConsistentRead does; None when there is none."""
+        """Return an item as it is; None when there is none."""
         return self.items.get(self.key_of(key))
+
+    def seen(self, request: Mapping[str, Any]) -> Mapping[RecordKey, WireItem]:
+        """Return the items that a read finds: as they are with ConsistentRead, as they were at some time without."""
+        if request.get("ConsistentRead"):
+            return self.items
+        items = dict(self.items)
+        for changed_ms, key, before in reversed(self._replaced):
+            if changed_ms <= self._seen_until_ms(key):
+                continue
+            if before is None:
+                items.pop(key, None)
+            else:
+                items[key] = before
+        return items
+
+    def read_item(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """GetItem. Raises ClientError."""
+        self.look_for("GetItem", request["TableName"])
+        found = self.seen(request).get(self.key_of(request["Key"]))
+        return {} if found is None else {"Item": dict(found)}
+
+    def look_for(self, operation: str, table: str) -> None:
+        """Raise ClientError, ResourceNotFoundException, when a request is about a table of another name."""
+        if table != self.name:
+            raise client_error(operation, "ResourceNotFoundException", f"there is no table {table!r}")
 
     def write(self, key: RecordKey, item: WireItem | None, *, by: str, expired: bool = False) -> None:
         """Put an item in the place of what is there, or take it away (None); `expired`: as TTL does."""
@@ -147,6 +181,12 @@ class Table:
                 events = None if named is None else frozenset(named["NS"])
                 found.append(LeftRecord(record, state, events, item.get(PENDING_INDEX) == {"S": PARKED}))
         return tuple(found)
+
+    def _seen_until_ms(self, key: RecordKey) -> int:
+        """Return until when the changes of an item are seen by a read that is not consistent."""
+        now_ms = self._kernel.now_ms
+        far = self._chance.unit("far behind", key, now_ms) < _FAR_BEHIND
+        return now_ms - self._chance.whole(0, _FAR_BEHIND_MS if far else _BEHIND_MS, "behind", key, now_ms)
 
     def _replicate(self, number: int, kind: str, faults: Faults) -> None:
         """Write a record that comes from another Region of a global table, beside those of a partition."""
@@ -218,8 +258,7 @@ class Table:
         if not action.keys() <= _UNDERSTOOD:
             strange = sorted(action.keys() - _UNDERSTOOD)
             raise NotSimulated(f"{operation} with {', '.join(strange)}: with {', '.join(sorted(_UNDERSTOOD))} it is.")
-        if action["TableName"] != self.name:
-            raise client_error(operation, "ResourceNotFoundException", f"there is no table {action['TableName']!r}")
+        self.look_for(operation, action["TableName"])
         return self.key_of(action["Item"] if "Item" in action else action["Key"])
 
     def _written(self, kind: str, action: Mapping[str, Any], there: WireItem | None) -> WireItem | None:
@@ -241,10 +280,13 @@ class Table:
                 del self.items[key]
             else:
                 self.items[key] = after
+            self._replaced.append((self._kernel.now_ms, key, before))
             names = {self.layout.pk: {"S": key[0]}, self.sk: {"S": key[1]}}
             changes.append(Change(key, names, before, after, by, expired))
             for watcher in self._watchers:
                 watcher(key, after)
+        while self._replaced and self._replaced[0][0] < self._kernel.now_ms - _FAR_BEHIND_MS:
+            self._replaced.popleft()
         self._stream.append(changes)
 
 

@@ -24,6 +24,7 @@ from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.relay.publisher import Relay
+from dynamodb_outbox.relay.setup import TABLE_CALLS
 from dynamodb_outbox.sdk.errors import TRANSPORT
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.testing.simulation.bus import Bus
@@ -38,9 +39,10 @@ from dynamodb_outbox.testing.simulation.index import Index
 from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
 from dynamodb_outbox.testing.simulation.kernel import Kernel, Threads
 from dynamodb_outbox.testing.simulation.network import Network
-from dynamodb_outbox.testing.simulation.on_failure import BucketClient, OnFailure, QueueClient, StreamClient
+from dynamodb_outbox.testing.simulation.on_failure import BucketClient, OnFailure, QueueClient
 from dynamodb_outbox.testing.simulation.operating import Operator
 from dynamodb_outbox.testing.simulation.queries import QueryingClient
+from dynamodb_outbox.testing.simulation.reading import StreamClient
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.refusal import raised_at
 from dynamodb_outbox.testing.simulation.source import Source
@@ -55,11 +57,12 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.consuming.queue import Queue
     from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld
     from dynamodb_outbox.testing.simulation.facts import Fact
+    from dynamodb_outbox.testing.simulation.instance_world import Handler
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings, Settle
     from dynamodb_outbox.testing.simulation.writers import Write
 
-    Handler = Callable[[Any, Any], Any]
+    MakeHandler = Callable[["FunctionWorld"], Handler]
     MakeConsumer = Callable[[ConsumerWorld], Handler]
 
 W = TypeVar("W")
@@ -74,7 +77,6 @@ Published records are kept for a minute, so that TTL has something to delete.
 
 _FILTERS = compile_filters(stream_filter(LAYOUT))
 
-_TABLE_CALLS = 2
 _LISTED_MS = 1_000
 """The children of a split are listed so much later, at most."""
 
@@ -112,18 +114,18 @@ def relay_handler(world: FunctionWorld) -> Handler:
         max_in_flight=world.in_flight,
         clock=world.clock,
         entropy=world.entropy,
-        crew=world.crew(world.in_flight + _TABLE_CALLS),
+        crew=world.crew(world.in_flight + TABLE_CALLS),
     )
     return relay.lambda_handler
 
 
 def run(
     scenario: Scenario,
-    make_handler: Callable[[FunctionWorld], Handler],
+    make_handler: MakeHandler,
     *,
     consumer: MakeConsumer | None = None,
     threads: Threads | None = None,
-    sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]] = sweeper_handler,
+    sweeper: MakeHandler = sweeper_handler,
 ) -> list[Fact]:
     """Let a scenario happen to the end, and return its ledger; the same scenario gives the same one.
 
@@ -150,7 +152,7 @@ class _World:
     def __init__(
         self,
         scenario: Scenario,
-        make_handler: Callable[[FunctionWorld], Handler],
+        make_handler: MakeHandler,
         consumer: MakeConsumer | None,
         threads: Threads | None,
     ) -> None:
@@ -173,11 +175,11 @@ class _World:
             self._connect(destination).arm(scenario.plan)
         self._start_writers(scenario)
 
-    def sweep(self, scenario: Scenario, make_sweeper: Callable[[FunctionWorld], Callable[[Any, Any], Any]]) -> None:
+    def sweep(self, scenario: Scenario, make_sweeper: MakeHandler) -> None:
         """Put a sweeper beside the relay of the first destination."""
         bus, index = self._buses[0], self._index
 
-        def handler(process: Process) -> Callable[[Any, Any], Any]:
+        def handler(process: Process) -> Handler:
             client = partial(QueryingClient, self._network, process, self._table, index)
             return self._handler(make_sweeper, "sweeper", self._function_world(process, bus, dynamodb=client))
 

@@ -311,9 +311,8 @@ class TableClient(SimulatedClient):
         return {}
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        """GetItem, consistent."""
-        item = self._call("GetItem", partial(self._table.get_item, request["Key"]), NO_TROUBLES)
-        return {} if item is None else {"Item": item}
+        """GetItem."""
+        return self._call("GetItem", partial(self._table.read_item, request), NO_TROUBLES)
 
     def _transact(self, request: Mapping[str, Any], change: str, attempt: int) -> None:
         """Commit, at the server."""

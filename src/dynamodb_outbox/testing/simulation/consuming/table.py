@@ -16,13 +16,12 @@ from dynamodb_outbox.core.record.decode import decode
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Applied
 from dynamodb_outbox.testing.simulation.faults import Met
-from dynamodb_outbox.testing.simulation.network import Troubles, client_error
-from dynamodb_outbox.testing.simulation.table import REGION, cancelled
+from dynamodb_outbox.testing.simulation.network import Troubles
+from dynamodb_outbox.testing.simulation.table import LAGGING, REGION, cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
@@ -79,10 +78,9 @@ class ConsumerClient(SimulatedClient):
         self._effects = effects
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        """GetItem; always consistent."""
-        arguments = {"ConsistentRead": True, **request}
-        table, key = self._arguments("GetItem", arguments, "TableName", "Key", "ConsistentRead")[:2]
-        return self._call("GetItem", partial(self._got, table, key), _APPLY)
+        """GetItem."""
+        self._arguments("GetItem", {**LAGGING, **request}, "TableName", "Key", "ConsistentRead")
+        return self._call("GetItem", partial(self._table.read_item, request), _APPLY)
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
@@ -99,12 +97,6 @@ class ConsumerClient(SimulatedClient):
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems."""
         return self._write("TransactWriteItems", partial(self._transact, request))
-
-    def _got(self, table: str, key: WireItem) -> dict[str, Any]:
-        if table != self._table.name:
-            raise client_error("GetItem", "ResourceNotFoundException", f"there is no table {table!r}")
-        found = self._table.get_item(key)
-        return {} if found is None else {"Item": dict(found)}
 
     def _write(self, operation: str, write: Callable[[], None]) -> dict[str, Any]:
         invocation = self._process.invocation

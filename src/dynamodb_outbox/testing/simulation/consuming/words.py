@@ -1,4 +1,8 @@
-"""What happened at a consumer, in words."""
+"""What happened at a consumer, in words: who, and what.
+
+A timeline tells of facts, each class of which has a function here that returns the two. Messages go by their own names
+(`m4`), for one event may come in several of them; events by the key and number that they have everywhere else.
+"""
 
 from __future__ import annotations
 

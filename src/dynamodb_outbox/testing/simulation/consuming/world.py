@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynamodb_outbox.event import Event
+    from dynamodb_outbox.testing.simulation.instance_world import Handler
     from dynamodb_outbox.testing.simulation.network import Network
     from dynamodb_outbox.testing.simulation.process import Process
     from dynamodb_outbox.transaction import Transaction
-
-    Handler = Callable[[Any, Any], Any]
 
 __all__ = ["LAYOUT", "ConsumerWorld", "consumer_handler", "count", "subscribed"]
 

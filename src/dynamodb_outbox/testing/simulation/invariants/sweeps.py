@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["parked_is_the_operators", "swept_in_order", "swept_under_a_lease", "swept_when_old_enough"]
 
 _PUBLISHES = "PutEvents"
+_FAR_AHEAD_MS = AHEAD_MS // 2
+"""What is dated so far ahead, or farther, when it is accepted is let through.
+
+A sweep publishes what is dated AHEAD_MS ahead, or more, when it looks. Until it is accepted some of that has passed:
+the sweep works on all that it found, retries, and may stand still.
+"""
 
 
 def swept_when_old_enough(of: History) -> Iterator[Found]:
@@ -30,7 +36,7 @@ def swept_when_old_enough(of: History) -> Iterator[Found]:
         if began is None or one is None or one.dated_ms is None or _has_jumped(of, fact.invocation):
             continue
         age_ms = _age_ms(fact, one.dated_ms, began[1])
-        if -AHEAD_MS // 2 < age_ms < of.terms.min_age_ms:
+        if -_FAR_AHEAD_MS < age_ms < of.terms.min_age_ms:
             yield f"a sweep published {one.name} {age_ms:,} ms after its date", (one.index, began[0], index)
 
 
