@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage lint format types layers check bench cdk mutate clean
+.PHONY: help setup demo test slow coverage lint format types layers check bench cdk mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -32,9 +32,12 @@ else
 	@$(BIN)/pytest $(ARGS)
 endif
 
+slow: $(READY) ## the tests that CI has no time for: whole demos and workers that are killed (some 6 minutes)
+	@$(BIN)/pytest -m slow --numprocesses 2 --dist worksteal
+
 coverage: $(READY) ## the tests, with branch coverage of src (at least 95 %)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest --numprocesses 3 --dist worksteal
+	@$(BIN)/coverage run -m pytest -m "slow or not slow" --numprocesses 3 --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamodb_outbox.core.codec.envelope import ENVELOPES
@@ -406,6 +406,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(st.sampled_from([*inspect.signature(Layout).parameters]), json_values, max_size=3),
     st.dictionaries(st.text(max_size=4) | st.just("order.*"), json_values, max_size=2),

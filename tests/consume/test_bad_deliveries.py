@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DELIVERIES, EVENTS, KILLS = 300, 90, 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("uncovered")
 def test_each_event_is_applied_once_however_it_is_delivered(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -102,6 +102,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
         yield lambda handler: runs[handler].result()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine_extra")
 @pytest.mark.parametrize("handler", MISTAKES)
 def test_a_function_with_one_mistake_fails_the_demo(
@@ -116,7 +117,14 @@ def test_a_function_with_one_mistake_fails_the_demo(
 
 
 @pytest.mark.usefixtures("engine_extra")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+    ],
+)
 def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scratch: Path) -> None:
     """Ctrl-C (a terminal sends it to the whole group), SIGTERM, SIGHUP: a sentence, no traceback, nothing left."""
     program = ("-c", WITH_HANG_UP.format(handling="SIG_DFL"))
@@ -131,6 +139,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(number: int, status: int, scr
     assert left(scratch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine_extra")
 def test_a_demo_under_nohup_outlives_its_terminal(scratch: Path) -> None:
     """A SIGHUP that is ignored when it starts does not end it: it goes on, and can still be ended otherwise."""
@@ -145,6 +154,7 @@ def test_a_demo_under_nohup_outlives_its_terminal(scratch: Path) -> None:
     assert left(scratch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine_extra")
 def test_an_engine_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> None:
     """The engine's death is the message, not the errors that follow from it; nothing is left."""
@@ -158,6 +168,7 @@ def test_an_engine_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> Non
     assert left(scratch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine_extra")
 def test_a_bus_that_dies_ends_the_demo_with_a_sentence(scratch: Path) -> None:
     """So does the death of a bus, and it is named."""

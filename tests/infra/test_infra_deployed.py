@@ -186,6 +186,7 @@ def test_what_the_stream_missed_is_published_by_the_deployed_sweeper(
     assert ("2", "order.placed") in shop.arrived()
 
 
+@pytest.mark.slow
 def test_what_is_given_up_is_in_the_bucket_of_the_deployment(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +207,7 @@ def test_what_is_given_up_is_in_the_bucket_of_the_deployment(
     assert '"order.placed"' in document["payload"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("uncovered")
 def test_the_program_deploys_and_relays_until_it_is_stopped(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]

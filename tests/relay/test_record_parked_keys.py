@@ -163,7 +163,7 @@ def test_what_was_published_meanwhile_does_not_park_its_key(shop: Shop) -> None:
 def test_what_is_parked_already_parks_its_key_if_that_still_is(shop: Shop) -> None:
     """Parked by another instance just now: the key is. Let go since by somebody: it stays so."""
     shop.keys.park("shop", image(1), WHY, KEY)
-    assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), True)
+    assert shop.keys.park("shop", image(1), Parking("Bad", "never", WHY.at_ms + 1), KEY) == (Parked(), True)
     assert shop.keys.release("shop", KEY) == Released(was_parked=True)
     assert shop.keys.release("shop", KEY) == Released()
     assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), False)

@@ -151,7 +151,13 @@ def run(case: Combination) -> Counter[str]:
 
 @pytest.mark.parametrize(
     ("kind", "settle"),
-    [("bare", "expire"), ("guard", "expire"), ("guard", "delete")] + [("record", s) for s in SETTLES],
+    [
+        ("bare", "expire"),
+        ("guard", "expire"),
+        ("record", "expire"),
+        pytest.param("guard", "delete", marks=pytest.mark.slow),
+        *(pytest.param("record", settle, marks=pytest.mark.slow) for settle in SETTLES[1:]),
+    ],
 )
 def test_the_whole_matrix(
     kind: str, settle: str, record_testsuite_property: Any, capsys: pytest.CaptureFixture[str]
