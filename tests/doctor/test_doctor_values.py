@@ -120,6 +120,14 @@ def test_a_parameter_may_be_given() -> None:
         inventory_of(json.dumps({**TEMPLATE, "Resources": {}}), {"Stag": "x"})
 
 
+def test_anchors_that_repeat_one_another_are_refused() -> None:
+    """Of a few hundred bytes come more values than could be looked at."""
+    lines = ["A0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"A{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigurationError, match="comes to more than 500,000 values"):
+        parsed("\n".join([*lines, "Resources: {}"]))
+
+
 def test_short_forms_are_the_long_ones() -> None:
     """Of scalars, lists and mappings; dates stay text, and a merge is no name that stands twice."""
     text = """

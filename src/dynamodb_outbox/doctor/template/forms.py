@@ -6,6 +6,7 @@ YAML is read by PyYAML, of the extra [cli], without its dates: a policy's versio
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,22 +17,39 @@ __all__ = ["parsed"]
 _LONG = {"Ref": "Ref", "Condition": "Condition"}
 _MERGE = "tag:yaml.org,2002:merge"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_MOST_VALUES = 500_000
 
 
 def parsed(text: str) -> dict[str, Any]:
     """Return a template. Raises ConfigurationError for text that is none."""
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
+        size = _size(found, {})
     except RecursionError:
         raise ConfigurationError("it is nested too deeply.") from None
     except ValueError as error:
         raise ConfigurationError(f"it is neither JSON nor YAML: {error}") from None
+    if size > _MOST_VALUES:
+        raise ConfigurationError(
+            f"it comes to more than {_MOST_VALUES:,} values, by anchors that repeat one another; a template of "
+            "CloudFormation has 1 MB at most."
+        )
     if not isinstance(found, dict) or not isinstance(found.get("Resources"), Mapping):
         raise ConfigurationError(
             "it has no Resources, as a template of CloudFormation or SAM has. Of the CDK, `cdk synth` writes one; of "
             "the Serverless framework, `serverless package`, into .serverless/."
         )
     return found
+
+
+def _size(said: Any, known: dict[int, int]) -> int:
+    """Count the values in a value as if each anchor were written out. None holds itself: PyYAML refuses that."""
+    if not isinstance(said, (dict, list)):
+        return 1
+    if id(said) not in known:
+        inner = said.values() if isinstance(said, dict) else said
+        known[id(said)] = 1 + sum(_size(each, known) for each in inner)
+    return known[id(said)]
 
 
 def _yaml(text: str) -> Any:
@@ -71,7 +89,8 @@ def _loader(yaml: Any) -> Any:
 
     def once(loader: Any, node: Any) -> dict[Any, Any]:
         own = [loader.construct_object(key, deep=True) for key, _ in node.value if key.tag != _MERGE]
-        twice = next((each for place, each in enumerate(own) if each in own[:place]), None)
+        counts = Counter(map(repr, own))
+        twice = next((each for each in own if counts[repr(each)] > 1), None)
         if twice is not None:
             raise yaml.constructor.ConstructorError(None, None, f"{twice!r} stands twice", node.start_mark)
         loader.flatten_mapping(node)
