@@ -60,13 +60,21 @@ def _leave_out(why: str, environment: Mapping[str, str]) -> None:
     pytest.fail(f"in CI no test may be left out: {why}", pytrace=False)
 
 
+_LONGEST = "test_thousands_of_bad_days"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs an engine, so that `-m "not engine"` leaves it out; let quick tests notice a mutant first."""
+    """Mark what needs an engine, so that `-m "not engine"` leaves it out; let quick tests notice a mutant first.
+
+    The longest test begins first: at the end the others would have nothing to do beside it.
+    """
     for item in items:
         if not {"engine", "engine_extra"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("engine")
     if config.getoption("--hypothesis-profile") == "mutation":
         items.sort(key=lambda item: hasattr(getattr(item, "obj", None), "hypothesis"))
+    else:
+        items.sort(key=lambda item: item.name != _LONGEST)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
