@@ -78,9 +78,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the writing side's tests on both engines."""
+    """Run the writing side's tests on both engines, on the second one by hand: `make slow`."""
     if "engine" in metafunc.fixturenames and metafunc.definition.path.parent.name == "writing":
-        metafunc.parametrize("engine", ["ministack", "moto"], indirect=True)
+        metafunc.parametrize("engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True)
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from conftest import Account
 
 
-@pytest.mark.parametrize("bus", ["events", "sqs", "sns"])
+@pytest.mark.parametrize(
+    "bus", ["events", pytest.param("sqs", marks=pytest.mark.slow), pytest.param("sns", marks=pytest.mark.slow)]
+)
 def test_a_bad_day_loses_nothing_and_keeps_the_order(
     bus: Bus, engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,8 +153,8 @@ def run(case: Combination) -> Counter[str]:
     ("kind", "settle"),
     [
         ("bare", "expire"),
-        ("guard", "expire"),
         ("record", "expire"),
+        pytest.param("guard", "expire", marks=pytest.mark.slow),
         pytest.param("guard", "delete", marks=pytest.mark.slow),
         *(pytest.param("record", settle, marks=pytest.mark.slow) for settle in SETTLES[1:]),
     ],

@@ -36,6 +36,8 @@ __all__ = ["simulate"]
 
 
 _SEEDS = range(200)
+_COLLECTED = (50_000, 20, 100)
+"""When Python's collector runs there: what a run makes lives to its end, and looking at it costs a tenth."""
 _SLICES = 8
 """Of the seeds, for each process: a slice that takes longer than others holds nobody up."""
 
@@ -112,7 +114,8 @@ def _shared(made: Made, choice: Choice, seeds: list[int], processes: int, *, sto
         raise _not_started(processes)
     made.check_sendable(processes)
     slices = [part for n in range(processes * _SLICES) if (part := seeds[n :: processes * _SLICES])]
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawning = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawning, initializer=gc.set_threshold, initargs=_COLLECTED) as pool:
         try:
             futures = [pool.submit(_some, made, choice, part, stop_at_first=stop_at_first) for part in slices]
         except BrokenProcessPool:
