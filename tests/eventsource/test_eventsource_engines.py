@@ -26,7 +26,9 @@ from moto_engine import MotoEngine
 if TYPE_CHECKING:
     from conftest import Account
 
-both_engines = pytest.mark.parametrize("engine", ["ministack", "moto"], indirect=True)
+both_engines = pytest.mark.parametrize(
+    "engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True
+)
 
 VALUES: dict[str, Any] = {
     "binary": {"B": b"\x00\xff"},

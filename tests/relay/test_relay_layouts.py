@@ -22,7 +22,7 @@ from dynamodb_outbox.core.record.states import mark_name, state_of
 if TYPE_CHECKING:
     from conftest import Account
 
-both = pytest.mark.parametrize("engine", ["ministack", "moto"], indirect=True)
+both = pytest.mark.parametrize("engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True)
 
 
 @pytest.mark.parametrize("name", CASES)

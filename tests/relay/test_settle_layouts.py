@@ -25,7 +25,7 @@ WHY = Parking("Bad", "never", 5_000)
 NOW_MS = 1_900_000_000_000
 """Of a time that is far away, so that the engine's TTL removes nothing here."""
 
-both = pytest.mark.parametrize("engine", ["ministack", "moto"], indirect=True)
+both = pytest.mark.parametrize("engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True)
 each_case = pytest.mark.parametrize("name", CASES)
 each_way = pytest.mark.parametrize("settle", ["expire", "mark", "delete", "none"])
 each_that_writes = pytest.mark.parametrize("settle", ["expire", "mark", "delete"])

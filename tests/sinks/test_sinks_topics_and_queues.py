@@ -18,7 +18,9 @@ from dynamodb_outbox.sinks import Answered, EventBridge, Fault, Kind, Presence, 
 if TYPE_CHECKING:
     from conftest import Account
 
-BOTH_ENGINES = pytest.mark.parametrize("engine", ["ministack", "moto"], indirect=True)
+BOTH_ENGINES = pytest.mark.parametrize(
+    "engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True
+)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
