@@ -156,7 +156,7 @@ def test_a_record_that_is_too_large_is_parked_apart_with_its_key(shop: Shop) -> 
 def test_what_was_published_meanwhile_does_not_park_its_key(shop: Shop) -> None:
     """Somebody redrove it."""
     shop.client.put_item(TableName="shop", Item=image(1, ob_state={"S": "published"}))
-    assert shop.keys.park("shop", image(1), Parking("Bad", "never", WHY.at_ms + 2), KEY) == (Parked(), False)
+    assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), False)
     assert shop.marker() is None
 
 
@@ -166,7 +166,7 @@ def test_what_is_parked_already_parks_its_key_if_that_still_is(shop: Shop) -> No
     assert shop.keys.park("shop", image(1), Parking("Bad", "never", WHY.at_ms + 1), KEY) == (Parked(), True)
     assert shop.keys.release("shop", KEY) == Released(was_parked=True)
     assert shop.keys.release("shop", KEY) == Released()
-    assert shop.keys.park("shop", image(1), WHY, KEY) == (Parked(), False)
+    assert shop.keys.park("shop", image(1), Parking("Bad", "never", WHY.at_ms + 2), KEY) == (Parked(), False)
     assert shop.marker() is None
 
 
