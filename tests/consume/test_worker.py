@@ -415,14 +415,16 @@ def test_the_command_consumes_and_drains_on_sigterm(engine: Account, tmp_path: P
 def test_what_is_no_consumer_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], named: str, said: str
 ) -> None:
-    """With the status for arguments, before anything is received."""
+    """With the status for arguments, before anything is received; with a traceback where the module itself failed."""
     (tmp_path / "billing_worker.py").write_text(PROGRAM)
     (tmp_path / "billing_broken.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(logging.getLogger("dynamodb_outbox"), "level", logging.WARNING)
     assert main(["consume", named, "--queue", "http://127.0.0.1:1/0/q"]) == 2
-    assert said in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert ("Traceback" in errors) == (named == "billing_broken:inbox")
 
 
 def test_a_queue_that_is_missing_ends_the_command(

@@ -186,8 +186,8 @@ def test_a_record_that_nobody_can_read_is_shown_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("redrive",), "which records?"),
-        (("redrive", "--all", "--key", "A"), "say one of them"),
+        (("redrive",), "which records? Say --id,"),
+        (("redrive", "--all", "--key", "A"), "leave out --all, or --id"),
         (("redrive", "--all", "--sink", "orders"), "OUTBOX_SINK"),
         (("list", "--layout", "{"), "OUTBOX_LAYOUT"),
         (("list", "--table", ""), "neither names the outbox's table"),

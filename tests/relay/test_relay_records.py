@@ -613,7 +613,7 @@ def test_our_own_client_is_made_late_and_is_quick_to_give_up(monkeypatch: pytest
     assert states.request_ms == 2000
 
 
-NO_REGION = "no AWS Region is configured: set AWS_REGION, or pass client=."
+NO_REGION = "no AWS Region is configured: set AWS_REGION (in code, client= does, too)."
 
 
 def test_without_a_region_settle_and_park_fail_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

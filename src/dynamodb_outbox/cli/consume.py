@@ -47,7 +47,8 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
     except AttributeError as error:
         raise Unusable(f"{named}: {error}") from None
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
-        traceback.print_exc()
+        if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+            traceback.print_exc()
         raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}") from None
     handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
     if not callable(handler):

@@ -104,7 +104,12 @@ def _discard(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str
 
 
 def _ask_back(records: ParkedRecords, options: argparse.Namespace, what: str) -> None:
-    """Have somebody confirm that all is meant. Raises Unusable where they do not."""
+    """Have somebody confirm that all is meant. Raises Unusable where they do not, and where nothing is chosen."""
+    chosen = bool(options.id) or options.key is not None or options.type is not None
+    if not chosen and not options.all:
+        raise Unusable("which records? Say --id, --key or --type, or --all")
+    if chosen and options.all:
+        raise Unusable("--all is given, and others are chosen too: leave out --all, or --id, --key and --type")
     if not options.all or options.dry_run or options.yes or not sys.stdin.isatty():
         return
     sys.stderr.write(f"{counted(len(records.list()), 'record')} parked. Shall all of it be {what}? [y/N] ")
