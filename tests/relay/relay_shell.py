@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Parking, Settled
@@ -161,3 +161,24 @@ def relay(bus: Any, states: Table | None = None, **options: Any) -> Relay:
 def failures(answer: dict[str, list[dict[str, str]]]) -> list[str]:
     """Return the identifiers of an answer."""
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def the_event(number: int, key: str = "ORDER#1", to: str = "orders") -> str:
+    """Return what the log calls the event of a row."""
+    event_id = f"{key.replace('#', '%23')}#{number}"
+    return f"the event 'order.placed' {event_id!r} of key {key!r}, record {number}, to {to}"
+
+
+class Broken(Bus):
+    """A sink with a bug."""
+
+    def __init__(self, fault: BaseException | None) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def publish(self, entries: Sequence[Any]) -> Outcome:
+        """Raise, or return something that is no outcome."""
+        self.calls += 1
+        if self.fault is not None:
+            raise self.fault
+        return cast("Outcome", list(entries))

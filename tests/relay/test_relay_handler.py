@@ -5,22 +5,29 @@ from __future__ import annotations
 import logging
 import re
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 import pytest
-from relay_shell import ARN, CONTENT, TRANSIENT, Bus, Context, Table, failures, relay, row, several, short
+from relay_shell import (
+    CONTENT,
+    TRANSIENT,
+    Broken,
+    Bus,
+    Context,
+    Table,
+    failures,
+    relay,
+    row,
+    several,
+    short,
+    the_event,
+)
 
 from dynamodb_outbox.adapters.system import SystemClock
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.moves import Parked, Settled
-from dynamodb_outbox.core.record.parked_keys import KeysFound
 from dynamodb_outbox.core.relay.health import NOTHING
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Kind, Outcome, Prepared, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, ImageMissing, TableMismatch
-from dynamodb_outbox.relay.publisher import Relay
-from dynamodb_outbox.sinks import EventBridge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,21 +153,6 @@ def test_a_settle_for_which_no_time_is_left_is_said(caplog: pytest.LogCaptureFix
     assert "2 published records could not be settled in time" in caplog.text
 
 
-class Broken(Bus):
-    """A sink with a bug."""
-
-    def __init__(self, fault: BaseException | None) -> None:
-        super().__init__()
-        self.fault = fault
-
-    def publish(self, entries: Sequence[Any]) -> Outcome:
-        """Raise, or return something that is no outcome."""
-        self.calls += 1
-        if self.fault is not None:
-            raise self.fault
-        return cast("Outcome", list(entries))
-
-
 @pytest.mark.parametrize("fault", [ZeroDivisionError("x"), SystemExit(1), None])
 def test_a_sink_with_a_bug_loses_nothing(fault: BaseException | None, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever it raises in its thread, the records are delivered again and the invocation ends in time."""
@@ -220,139 +212,6 @@ def test_without_time_nothing_is_started() -> None:
 def test_without_a_context_it_has_a_minute() -> None:
     """For calls by hand."""
     assert failures(relay(Bus()).lambda_handler({"Records": [row(1)]}, None)) == []
-
-
-def test_time_outs_that_do_not_fit_the_function_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """And it still publishes, in the first half of its time."""
-    bus = Bus()
-    bus.request_ms = 60_000
-    made = relay(bus)
-    for number in (1, 2):
-        assert failures(made.lambda_handler({"Records": [row(number)]}, Context())) == []
-    (warning,) = [one.getMessage() for one in caplog.records]
-    assert "60350 ms" in warning
-    assert "the 10000 ms here" in warning
-
-
-@pytest.mark.parametrize(("bus_ms", "table_ms"), [(4_500, 250), (100, 9_750), (100, 3_000), (48_000, 250)])
-def test_the_time_out_that_the_warning_asks_for_is_enough(
-    bus_ms: int, table_ms: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A function that is given it is not warned of, though a little of it has passed; one with a second less is."""
-    bus, table = Bus(), Table()
-    bus.request_ms, table.request_ms = bus_ms, table_ms
-    relay(bus, table).lambda_handler({"Records": [row(1)]}, Context(2_999))
-    found = re.search(r"time-out of at least (\d+) s", caplog.text)
-    assert found
-    for left_ms, warned in ((int(found[1]) * 1000 - 1, False), (int(found[1]) * 1000 - 1001, True)):
-        caplog.clear()
-        relay(bus, table).lambda_handler({"Records": [row(1)]}, Context(left_ms))
-        assert ("hangs" in caplog.text) is warned
-
-
-@pytest.mark.parametrize(("on_poison", "warned"), [("park", False), ("park_key", True)])
-def test_requests_about_parked_keys_count_where_keys_are_parked(
-    on_poison: Any, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A relay that only parks records makes none."""
-    made = relay(Bus(), on_poison=on_poison)
-    slow: Any = SimpleNamespace(request_ms=9_000, read=lambda *_: KeysFound(frozenset(), frozenset()))
-    made._parked_keys = slow
-    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == []
-    assert ("one to the table can take 9350 ms" in caplog.text) is warned
-
-
-def test_no_time_out_is_advised_that_a_function_cannot_have(caplog: pytest.LogCaptureFixture) -> None:
-    """With clients that wait for ever only the clients can be changed."""
-    bus = Bus()
-    bus.request_ms = 24 * 60 * 60 * 1000
-    relay(bus).lambda_handler({"Records": [row(1)]}, Context())
-    assert "Give the clients shorter time-outs" in caplog.text
-
-
-def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """Return what was logged: level and text."""
-    return [(one.levelname, one.getMessage()) for one in caplog.records]
-
-
-def the_event(number: int, key: str = "ORDER#1", to: str = "orders") -> str:
-    """Return what the log calls the event of a row."""
-    event_id = f"{key.replace('#', '%23')}#{number}"
-    return f"the event 'order.placed' {event_id!r} of key {key!r}, record {number}, to {to}"
-
-
-DENIED = Fault(Kind.TARGET, "AccessDeniedException", "User: x is not authorized to perform: events:PutEvents")
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_fault_of_the_target_is_told_once_in_the_words_of_the_bus(
-    whole: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As an error, with a count, whether the request or each entry has it."""
-
-    class Denied(Bus):
-        def publish(self, entries: Sequence[Any]) -> Outcome:
-            return RequestFailed(DENIED) if whole else Bus(lambda _: DENIED).publish(entries)
-
-    records = [row(number, pk=str(number)) for number in (1, 2, 3)]
-    assert failures(relay(Denied()).lambda_handler({"Records": records}, Context())) == ["1"]
-    assert lines(caplog) == [
-        ("WARNING", "3 events of 3 records: 0 accepted, 0 parked; delivered again from 1 on"),
-        ("ERROR", f"3 events were not accepted: {DENIED} (the first: {the_event(1, key='1')})"),
-    ]
-
-
-def test_one_is_no_plural(caplog: pytest.LogCaptureFixture) -> None:
-    """A newcomer's first batch has one event."""
-    relay(Bus(lambda _: DENIED)).lambda_handler({"Records": [row(1)]}, Context())
-    assert [text for _, text in lines(caplog)] == [
-        "1 event of 1 record: 0 accepted, 0 parked; delivered again from 1 on",
-        f"1 event was not accepted: {DENIED} ({the_event(1)})",
-    ]
-
-
-def test_what_the_bus_says_of_content_is_stored_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """It may quote the event. What was found before sending is our own reason, and is logged."""
-    table = Table()
-    bus = Bus(lambda event: Fault(Kind.CONTENT, "Malformed", "secret") if short(event) == "1" else None)
-    bad = row(2, pk="b", payload={"S": "bad"})
-    assert failures(relay(bus, table).lambda_handler({"Records": [row(1), bad]}, Context())) == []
-    assert sorted(parking.reason == "secret" for _, _, parking in table.parked) == [False, True]
-    assert f"parked: {the_event(1)}: Malformed\n" in caplog.text
-    assert "parked: the unreadable record 'b/OUTBOX#2' of key 'b', record 2: InvalidRecord: " in caplog.text
-    assert "secret" not in caplog.text
-
-
-def test_a_request_that_fails_in_a_passing_way_is_told_in_words_and_an_entry_by_its_code(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Words about a connection hold no event; words about an entry may. Both were accepted in the end."""
-    broken = Fault(Kind.TRANSIENT, "EndpointConnectionError", "could not connect to https://bus")
-    busy = Fault(Kind.TRANSIENT, "Busy", "secret")
-
-    class Passing(Bus):
-        def publish(self, entries: Sequence[Any]) -> Outcome:
-            self.script = lambda _: busy if self.calls == 1 else None
-            if short(entries[0]) == "1" and self.calls < 2:
-                self.calls += 1
-                return RequestFailed(broken)
-            return super().publish(entries)
-
-    for number, told in ((1, str(broken)), (2, "Busy")):
-        caplog.clear()
-        assert failures(relay(Passing()).lambda_handler({"Records": [row(number)]}, Context())) == []
-        assert lines(caplog) == [("WARNING", f"1 event was accepted after a fault: {told}")]
-
-
-def test_a_sink_that_finds_its_target_at_fault_before_sending_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Everything is held, and the log says why."""
-
-    class Nowhere(Bus):
-        def prepare(self, event: Event) -> Prepared | Fault:
-            return DENIED if short(event) == "1" else super().prepare(event)
-
-    assert failures(relay(Nowhere()).lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
-    assert ("ERROR", f"1 event was not accepted: {DENIED} ({the_event(1)})") in lines(caplog)
 
 
 WRONG_WAYS: list[Any] = [5, -1, None, "orders", True, KeyError("secret"), Fault(cast("Any", "content"), "x")]
@@ -466,108 +325,6 @@ def test_the_first_record_is_decoded_without_time() -> None:
     assert failures(made.lambda_handler({"Records": [row(1), row(2)]}, Context(0))) == ["1"]
 
 
-LEFT: list[tuple[dict[str, Any], int, Fault | None, str]] = [
-    ({}, 0, None, "1 event left, and what follows by key: there was no time left to send more"),
-    (
-        {"rate_limit_per_instance": 1},
-        900,
-        None,
-        "28 events left, and what follows by key: rate_limit_per_instance=1 let no more through in the time that",
-    ),
-    ({}, 5000, CONTENT, "19 events left, and what follows by key: the park limit is reached (10 records in 60 s, "),
-    (
-        {"on_poison": "block"},
-        5000,
-        CONTENT,
-        f"29 events left, and what follows by key: on_poison='block' parks nothing (the first: {the_event(1, '1')})",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "time_ms", "fault", "said"), LEFT)
-def test_the_log_says_why_events_were_left(
-    options: dict[str, Any], time_ms: int, fault: Fault | None, said: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Which setting it was, or the function's time; once, with a count."""
-    made = relay(Bus(lambda _: fault), **options)
-    records = [row(number, pk=str(number)) for number in range(1, 30)]
-    assert failures(made.lambda_handler({"Records": records}, Context(time_ms)))
-    (told,) = [text for _, text in lines(caplog) if " left, and " in text]
-    assert told.startswith(said)
-
-
-def test_a_park_that_failed_is_not_said_to_want_time(caplog: pytest.LogCaptureFixture) -> None:
-    """Its own line has the reason."""
-    made = relay(Bus(lambda _: CONTENT), Table("AccessDenied"))
-    assert failures(made.lambda_handler({"Records": [row(1)]}, Context())) == ["1"]
-    assert " left, and " not in caplog.text
-
-
-def test_the_same_traceback_is_written_once_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
-    """A bug of a sink meets each request; another error has its own traceback."""
-
-    class Buggy(Broken):
-        def publish(self, entries: Sequence[Any]) -> Outcome:
-            if short(entries[0]) == "4":
-                raise KeyError("other")
-            raise ZeroDivisionError("x")
-
-    bus = Buggy(None)
-    bus.limits = SinkLimits(1, 1000, 1000)
-    records = [row(number, pk=str(number)) for number in (1, 2, 3, 4)]
-    assert failures(relay(bus).lambda_handler({"Records": records}, Context(700))) == ["1"]
-    traces = [one for one in caplog.records if one.exc_info]
-    assert sorted(one.exc_info[0].__name__ for one in traces if one.exc_info and one.exc_info[0]) == [
-        "KeyError",
-        "ZeroDivisionError",
-    ]
-    (again,) = [text for _, text in lines(caplog) if "same error: ZeroDivisionError: x" in text]
-    assert re.fullmatch(r"Publish failed \d+ more times? with the same error: .*", again)
-
-
-def test_settles_that_fail_alike_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Each call settles 25 records at most; the reason is one."""
-    table = Table()
-    table.answers = [Settled(failed={"AccessDenied": 25}), Settled(failed={"AccessDenied": 5})]
-    records = [row(number, pk=str(number)) for number in range(30)]
-    assert failures(relay(Bus(), table).lambda_handler({"Records": records}, Context())) == []
-    assert lines(caplog) == [("WARNING", "30 published records could not be settled: AccessDenied")]
-
-
-def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No error is raised: records that were done before keep their place in the stream."""
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    made = Relay(EventBridge("orders"))
-    assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context(60_000))) == ["1"]
-    (error,) = [text for level, text in lines(caplog) if level == "ERROR"]
-    told = "2 events are held: nobody answers whether orders exists: ConfigurationError: no AWS Region is configured"
-    assert error.startswith(told)
-
-
-def test_a_relay_shows_what_it_does() -> None:
-    """Where to, of which table if it was told, and its two ways."""
-    assert repr(Relay(EventBridge("orders"))) == "Relay(EventBridge('orders'), ordering='key', on_poison='park')"
-    made = Relay(EventBridge("orders"), table="shop", ordering="none", on_poison="block")
-    assert repr(made) == "Relay(EventBridge('orders'), table='shop', ordering='none', on_poison='block')"
-
-
-def test_a_sink_that_is_a_name_is_answered_with_the_line_to_write() -> None:
-    """The most likely first mistake."""
-    with pytest.raises(ConfigurationError, match=r"Relay takes a sink, as in Relay\(EventBridge\('orders'\)\)"):
-        Relay(cast("Any", "orders"))
-
-
-def test_a_client_of_another_service_is_refused_when_the_relay_is_made() -> None:
-    """With the names of both services."""
-    events = boto3.client("events", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-    with pytest.raises(ConfigurationError, match=r"'events'.*'dynamodb'"):
-        Relay(Bus(), client=events)
-
-
 def test_requests_under_way_are_bounded() -> None:
     """By max_in_flight, and used up to it."""
     bus = Bus()
@@ -583,46 +340,6 @@ def test_without_ordering_a_key_travels_in_one_request() -> None:
     bus = Bus()
     relay(bus, ordering="none").lambda_handler({"Records": [row(1), row(2), row(3)]}, Context())
     assert bus.calls == 1
-
-
-def test_the_source_of_hand_written_rows() -> None:
-    """The table's name, unless the relay says otherwise."""
-    bus = Bus()
-    relay(bus).lambda_handler({"Records": [row(1)]}, Context())
-    relay(bus, source="shop.orders").lambda_handler({"Records": [row(1)]}, Context())
-    assert [event.source for event in bus.accepted] == ["shop", "shop.orders"]
-
-
-def test_the_table_must_be_known() -> None:
-    """From the ARN, all of one table, or from the argument."""
-    nameless = row(1)
-    del nameless["eventSourceARN"]
-    other = row(2) | {"eventSourceARN": ARN.replace("shop", "other")}
-    for records in ([nameless], [row(1), other]):
-        with pytest.raises(ConfigurationError, match="table="):
-            relay(Bus()).lambda_handler({"Records": records}, Context())
-    assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
-
-
-@pytest.mark.parametrize("more", [{}, {"ob_columns": {"S": "0" * 16}}], ids=["its layout", "another layout"])
-def test_records_of_another_table_than_was_named_are_neither_relayed_nor_passed_over(more: dict[str, Any]) -> None:
-    """Its moves would be made in the wrong table, and a record that is not there would count as one that is done."""
-    bus, table = Bus(), Table()
-    table.stored = {"2": {}}  # a table that knows nothing of it
-    record = row(2, ob_v={"N": "1"}, ob_pending={"S": "00"}, state={"S": "pending"}, **more)
-    with pytest.raises(TableMismatch, match=r"table 'orders'.*stream of 'shop'") as caught:
-        relay(bus, table, table="orders").lambda_handler({"Records": [record]}, Context())
-    assert (caught.value.table, caught.value.streamed) == ("orders", ("shop",))
-    assert (bus.calls, table.settled, table.parked, table.read) == (0, [], [], [])
-
-
-def test_a_tables_arn_is_its_name() -> None:
-    """In requests to the table, and as the source of rows that name none."""
-    bus, table = Bus(), Table()
-    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop"
-    assert failures(relay(bus, table, table=arn).lambda_handler({"Records": [row(1)]}, Context())) == []
-    assert table.settled == ["OUTBOX#1"]
-    assert [event.source for event in bus.accepted] == ["shop"]
 
 
 @pytest.mark.parametrize(("answer", "kept"), [(Parked(failure="x"), 0), (Parked(failure="x", lost=True), 1), (None, 1)])
@@ -650,82 +367,7 @@ def test_the_park_budget_spans_invocations() -> None:
     assert len(table.parked) == 10
 
 
-OTHER_SOURCES: dict[str, Any] = {
-    "aws:sqs": {"Records": [{"messageId": "1", "body": "{}", "eventSource": "aws:sqs"}]},
-    "aws:sns": {"Records": [{"EventSource": "aws:sns", "Sns": {"Message": "{}"}}]},
-    "aws:kinesis": {
-        "Records": [{"eventSource": "aws:kinesis", "eventName": "aws:kinesis:record", "kinesis": {"data": "e30="}}]
-    },
-    "shop.orders": {"version": "0", "source": "shop.orders", "detail-type": "order.placed", "detail": {}},
-    "nobody": {"Records": ["text"]},
-    "Records.0. comes from nobody": {"Records": [None]},
-    "has no Records": {},
-    "no Records": {"Records": None},
-    "stream": [{"eventSource": "aws:dynamodb", "eventName": "INSERT", "dynamodb": {}}],  # as EventBridge Pipes hand on
-}
-
-
-@pytest.mark.parametrize("source", OTHER_SOURCES)
-def test_another_event_source_is_an_error_that_names_it(source: str) -> None:
-    """An empty answer would read as success, and a queue would delete what nobody published."""
-    bus = Bus()
-    with pytest.raises(ConfigurationError, match=f"{source}.*DynamoDB stream|DynamoDB {source}"):
-        relay(bus).lambda_handler(OTHER_SOURCES[source], Context())
-    assert bus.calls == 0
-
-
-def test_one_record_of_another_source_among_good_ones_fails_the_invocation() -> None:
-    """Before anything is published."""
-    bus = Bus()
-    with pytest.raises(ConfigurationError, match=r"Records\[1\] comes from aws:sqs"):
-        relay(bus).lambda_handler({"Records": [row(1), {"eventSource": "aws:sqs", "body": ""}]}, Context())
-    assert bus.calls == 0
-
-
-def test_a_wrong_view_type_fails_the_invocation() -> None:
-    """Nothing of the batch counts as done."""
-    record = row(1)
-    del record["dynamodb"]["NewImage"]
-    with pytest.raises(ImageMissing):
-        relay(Bus()).lambda_handler({"Records": [record]}, Context())
-
-
-SOURCES: list[dict[str, Any]] = [{"source": ""}, {"source": "aws.shop"}, {"source": "s" * 257}]
 """Each of them would park every hand-written event."""
-
-
-WRONG: list[dict[str, Any]] = [
-    {"ordering": "fifo"},
-    {"ordering": []},
-    {"max_in_flight": 0},
-    {"max_in_flight": "3"},
-    {"max_in_flight": True},
-    {"max_in_flight": 2.5},
-    {"sink": None},
-    {"sink": "orders"},
-    {"sink": Bus},
-    {"layout": "pk"},
-    {"client": "dynamodb"},
-    {"table": ""},
-    {"table": 5},
-    {"source": 5},
-    *SOURCES,
-]
-
-
-@pytest.mark.parametrize("options", WRONG)
-def test_arguments_that_cannot_work(options: dict[str, Any]) -> None:
-    """Refused when the relay is made, by name."""
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        Relay(**{"sink": Bus(), **options})
-
-
-@pytest.mark.parametrize("said", [None, "soon", True, float("nan")])
-def test_a_context_that_does_not_say_what_is_left_counts_as_none(said: Any) -> None:
-    """A stand-in of a test, say: the relay has its minute."""
-    context = Context()
-    context.remaining_ms = said
-    assert failures(relay(Bus()).lambda_handler({"Records": [row(1)]}, context)) == []
 
 
 @pytest.mark.parametrize(("here", "level"), [("eu-west-1", "INFO"), ("ddblocal", "WARNING")])
