@@ -252,7 +252,9 @@ def test_a_handler_that_raises_no_exception_is_told_and_its_message_comes_again(
     assert "the handler raised: 1 message will come again" in caplog.text
 
 
-def test_what_cannot_be_deleted_or_begun_is_a_warning(stop: StopFlag, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_deleted_or_begun_is_a_warning(
+    stop: StopFlag, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """The message comes again; nothing ends."""
     queue = FakeQueue(stop, [message(1)], [message(2)])
     queue.failures = ["ReceiptHandleIsInvalid: expired"]
@@ -264,7 +266,7 @@ def test_what_cannot_be_deleted_or_begun_is_a_warning(stop: StopFlag, caplog: py
             raise RuntimeError("can't start new thread")
         start(task)
 
-    worker._crew.start = scarce  # type: ignore[method-assign] # a system without a thread to give
+    monkeypatch.setattr(worker._crew, "start", scarce)  # a system without a thread to give
     worker.run()
     assert queue.deleted == names(message(2))
     assert "was not deleted, and may come again: ReceiptHandleIsInvalid" in caplog.text
