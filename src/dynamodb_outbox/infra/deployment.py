@@ -68,7 +68,8 @@ class Deployment:
                      not given: the archive of a bus that is there would hold everybody's events
     kms_key          the ARN of the table's KMS key (of one that is there: its own), and of the bucket's
     sink_kms_key     the ARN of the KMS key of the topic or queue, where it has one
-    memory_mb, timeout_s    of the relay
+    memory_mb        of both functions
+    timeout_s        of the relay
     sweep_minutes    how often the sweeper runs
     lag_minutes      how late events may be before an alarm tells
     log_days         for how long logs are kept, one of the numbers that CloudWatch takes
