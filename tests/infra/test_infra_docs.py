@@ -1,4 +1,4 @@
-"""docs/infrastructure.md is held to the code."""
+"""docs/infrastructure.md, and what the README says of production, are held to the code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+from shown import README, shown_in
+
 from deployments import DEPLOYMENTS
-from dynamodb_outbox.cli import _parser
-from dynamodb_outbox.cli.infra import deployment_of
+from dynamodb_outbox.cli import main
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import Alarm
 
@@ -38,14 +40,36 @@ def test_the_alarms_are_those_of_the_code() -> None:
     assert shown == alarm_table()
 
 
-def test_the_commands_are_understood() -> None:
-    """Each `outbox` line parses, and each deployment can be made."""
-    commands = re.findall(r"^\$ outbox (.*?)(?: +#.*| > .*)?$", TEXT, re.MULTILINE)
-    assert len(commands) > 3
-    for command in commands:
-        options = _parser().parse_args(shlex.split(command))
-        if options.command == "infra":
-            deployment_of(options)
+@pytest.mark.parametrize("text", [README, TEXT], ids=["README.md", "infrastructure.md"])
+def test_the_commands_do_what_is_shown(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One after the other, as they are written, in a folder of their own; those that ask an account are understood.
+
+    The doctor finds nothing in a template that was printed by the line before it.
+    """
+    monkeypatch.chdir(tmp_path)
+    commands = shown_in(text)
+    assert {"infra", "package", "doctor"} <= {each.options.command for each in commands}
+    for each in commands:
+        if each.asks_an_account:
+            continue
+        assert main(each.arguments) == 0, each
+        printed = capsys.readouterr().out
+        assert printed
+        if each.to is not None:
+            (tmp_path / each.to).write_text(printed, encoding="utf-8")
+
+
+def test_the_readme_goes_from_the_package_to_the_doctor() -> None:
+    """In the order in which it is done; SAM finds package and template where they were written."""
+    done = [each for each in shown_in(README) if each.options.command in {"package", "infra", "doctor"}]
+    assert [each.options.command for each in done[:4]] == ["package", "infra", "doctor", "doctor"]
+    packed, printed, looked_at, deployed = done[:4]
+    assert printed.options.code == str(packed.options.output)
+    assert printed.to == looked_at.options.template
+    assert deployed.options.table == printed.options.table
+    assert f"sam deploy --template-file {printed.to} " in README
 
 
 def test_the_local_programs_are_understood() -> None:
