@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dynamodb_outbox.core.record.table import Index, RecordsTable
 from dynamodb_outbox.infra.references import TABLE_ARN, TABLE_NAME, Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import (
     Alarm,
@@ -21,7 +22,6 @@ from dynamodb_outbox.infra.resources import (
     Dashboard,
     ExistingTable,
     Function,
-    Index,
     LogGroup,
     Metric,
     Resource,
@@ -208,17 +208,19 @@ def table(_template: Template, id_: str, taken: Taken) -> Table:
     return Table(
         id=id_,
         name=taken.pop("TableName"),
-        types={each["AttributeName"]: each["AttributeType"] for each in taken.pop("AttributeDefinitions")},
-        partition=keys[0][0],
-        sort=keys[1][0] if len(keys) > 1 else None,
-        index=Index(
-            name=index["IndexName"],
-            partition=partition,
-            sort=sort,
-            projected=tuple(index["Projection"]["NonKeyAttributes"]),
+        needs=RecordsTable(
+            types={each["AttributeName"]: each["AttributeType"] for each in taken.pop("AttributeDefinitions")},
+            partition=keys[0][0],
+            sort=keys[1][0] if len(keys) > 1 else None,
+            index=Index(
+                name=index["IndexName"],
+                partition=partition,
+                sort=sort,
+                projected=tuple(index["Projection"]["NonKeyAttributes"]),
+            ),
+            ttl=ttl["AttributeName"],
         ),
         stream_view=taken.pop("StreamSpecification")["StreamViewType"],
-        ttl=ttl["AttributeName"],
         kms_key=None if key is None else key["KMSMasterKeyId"],
     )
 

@@ -139,12 +139,17 @@ def test_the_table_is_the_one_that_the_local_engine_gets(deployment: Deployment)
         return
     table: Table = only(deployment, Table)
     wanted = table_request(deployment.table, deployment.layout, table.stream_view)
-    assert {each["AttributeName"]: each["AttributeType"] for each in wanted["AttributeDefinitions"]} == table.types
+    assert {
+        each["AttributeName"]: each["AttributeType"] for each in wanted["AttributeDefinitions"]
+    } == table.needs.types
     keys = [each["AttributeName"] for each in wanted["KeySchema"]]
-    assert keys == [each for each in (table.partition, table.sort) if each]
+    assert keys == [each for each in (table.needs.partition, table.needs.sort) if each]
     (index,) = wanted["GlobalSecondaryIndexes"]
-    assert [each["AttributeName"] for each in index["KeySchema"]] == [table.index.partition, table.index.sort]
-    assert tuple(index["Projection"]["NonKeyAttributes"]) == table.index.projected
+    assert [each["AttributeName"] for each in index["KeySchema"]] == [
+        table.needs.index.partition,
+        table.needs.index.sort,
+    ]
+    assert tuple(index["Projection"]["NonKeyAttributes"]) == table.needs.index.projected
 
 
 @every

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.limits import ARCHIVE_NAME_LENGTH
 from dynamodb_outbox.core.record.place import stream_filter
-from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.core.record.table import table_of
 from dynamodb_outbox.infra.alarms import alarms, dashboard
 from dynamodb_outbox.infra.policy import relay_statements, sweeper_statements
 from dynamodb_outbox.infra.references import Attribute, Value
@@ -20,7 +20,6 @@ from dynamodb_outbox.infra.resources import (
     Bus,
     ExistingTable,
     Function,
-    Index,
     LogGroup,
     Resource,
     Role,
@@ -67,19 +66,11 @@ def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
 def _table(deployment: Deployment) -> Table | ExistingTable:
     if deployment.existing_table:
         return ExistingTable(id="Table", name=deployment.table)
-    layout = deployment.layout
-    at = layout.column(AT)
     return Table(
         id="Table",
         name=deployment.table,
-        types={**layout.keys.types, PENDING_INDEX: "S", at: "N"},
-        partition=layout.pk,
-        sort=layout.sk,
-        index=Index(
-            name=layout.index, partition=PENDING_INDEX, sort=at, projected=(layout.column(ID), layout.column(KEY))
-        ),
+        needs=table_of(deployment.layout),
         stream_view="NEW_IMAGE",
-        ttl=layout.ttl,
         kms_key=deployment.kms_key,
     )
 

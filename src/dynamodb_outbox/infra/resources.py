@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.core.record.table import RecordsTable
     from dynamodb_outbox.infra.references import Value
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "Dashboard",
     "ExistingTable",
     "Function",
-    "Index",
     "LogGroup",
     "Metric",
     "Resource",
@@ -37,30 +37,13 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Index:
-    """A global index of a table: its keys, and what is projected besides."""
-
-    name: str
-    partition: str
-    sort: str
-    projected: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table that is made here, billed by request, and kept when the stack is deleted.
-
-    `types` are those of all key attributes, the index's too; `sort` is None for a table without a sort key.
-    """
+    """A table that is made here, billed by request, and kept when the stack is deleted."""
 
     id: str
     name: str
-    types: Mapping[str, str] = field(hash=False)
-    partition: str
-    sort: str | None
-    index: Index
+    needs: RecordsTable
     stream_view: str
-    ttl: str
     kms_key: str | None
 
 
