@@ -32,6 +32,7 @@ from dynamodb_outbox.cli import (
     parked_arguments,
     redrive_arguments,
 )
+from dynamodb_outbox.cli.unusable import STATUS, Unusable
 from dynamodb_outbox.errors import OutboxError
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _run(options: argparse.Namespace) -> int:
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:
         status: int = command.run(options)
-    except demo_arguments.Unusable as error:
-        return _complain(options, str(error), demo_arguments.STATUS)
+    except Unusable as error:
+        return _complain(options, str(error), STATUS)
     return status
 
 

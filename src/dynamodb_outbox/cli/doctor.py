@@ -9,9 +9,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import plain
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.functions import Assumed
 from dynamodb_outbox.doctor.report import report_on

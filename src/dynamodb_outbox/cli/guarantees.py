@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import layout_from
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.destinations import destination

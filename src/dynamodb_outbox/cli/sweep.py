@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.aws_lambda import sweeper_from
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.errors import InvalidEnvironment
 from dynamodb_outbox.words import counted
 

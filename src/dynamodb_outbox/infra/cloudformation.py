@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.infra.references import Value
     from dynamodb_outbox.infra.resources import Resource
 
-__all__ = ["References", "cloudformation", "outputs", "parameters"]
+__all__ = ["References", "cloudformation", "description", "outputs", "parameters"]
 
 _CODE = {
     "CodeBucket": {"Type": "String", "Description": "The bucket that holds the package (outbox package)"},
@@ -56,11 +56,16 @@ def cloudformation(deployment: Deployment) -> dict[str, Any]:
             made[resource.id]["Properties"]["Code"] = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": f"Transactional outbox of table {deployment.table}: relay, sweeper, alarms",
+        "Description": description(deployment),
         "Parameters": {**_CODE, **parameters(resources)},
         "Resources": made,
         "Outputs": outputs(resources, say),
     }
+
+
+def description(deployment: Deployment) -> str:
+    """Return what a stack is said to be."""
+    return f"Transactional outbox of table {deployment.table}: relay, sweeper, alarms"
 
 
 def parameters(resources: Sequence[Resource]) -> dict[str, Any]:

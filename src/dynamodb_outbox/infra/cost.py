@@ -31,6 +31,7 @@ __all__ = [
     "BESIDE",
     "Line",
     "Load",
+    "Part",
     "Requests",
     "by_hand",
     "idle",

@@ -160,15 +160,8 @@ class Deployment:
     @property
     def on_failure_kind(self) -> str:
         """The kind of the on-failure destination: S3, SQS or SNS."""
-        if self.on_failure is None:
-            return "S3"
-        found = arn_of(self.on_failure)
-        kind = None if found is None else _FAILURE_KINDS.get(found.service)
-        if kind is None:
-            raise _refusal("on_failure")(
-                f"is {shown(self.on_failure)}; the ARN of an S3 bucket, an SQS queue or an SNS topic is needed."
-            )
-        return kind
+        found = None if self.on_failure is None else arn_of(self.on_failure)
+        return "S3" if found is None else _FAILURE_KINDS[found.service]
 
     def variables(self) -> Mapping[str, Value]:
         """Return the environment variables of the functions; with metrics, for alarms go by them."""
@@ -213,7 +206,16 @@ class Deployment:
             found = None if key is None else arn_of(text(key, _refusal(what)))
             if key is not None and (found is None or found.service != "kms" or not found.resource.startswith("key/")):
                 raise _refusal(what)(f"is {shown(key)}; the ARN of a KMS key is needed.")
-        text(self.on_failure_kind, _refusal("on_failure"))
+        self._check_on_failure()
+
+    def _check_on_failure(self) -> None:
+        if self.on_failure is None:
+            return
+        found = arn_of(text(self.on_failure, _refusal("on_failure")))
+        if found is None or found.service not in _FAILURE_KINDS:
+            raise _refusal("on_failure")(
+                f"is {shown(self.on_failure)}; the ARN of an S3 bucket, an SQS queue or an SNS topic is needed."
+            )
 
     def _check_together(self) -> None:
         if self.new_bus and (self.bus is None or not isinstance(self.bus.arn, Local)):

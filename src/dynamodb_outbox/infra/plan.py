@@ -6,7 +6,7 @@ The renderings have no other source. What is made, and how it is set, is decided
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import ARCHIVE_NAME_LENGTH
 from dynamodb_outbox.core.record.place import stream_filter
@@ -89,25 +89,42 @@ def _bus(deployment: Deployment) -> tuple[Resource, ...]:
     return tuple(found)
 
 
+def _name(deployment: Deployment, function: str) -> str:
+    return f"{deployment.prefix}-{function.lower()}"
+
+
+def _log(deployment: Deployment, function: str) -> LogGroup:
+    name = f"/aws/lambda/{_name(deployment, function)}"
+    return LogGroup(id=f"{function}Log", name=name, days=deployment.log_days)
+
+
+def _function(deployment: Deployment, id_: str, **own: Any) -> Function:
+    """Return a function with what both have in common; `own` are its further arguments."""
+    return Function(
+        id=id_,
+        name=_name(deployment, id_),
+        role=f"{id_}Role",
+        log=f"{id_}Log",
+        runtime=deployment.runtime,
+        architecture=deployment.architecture,
+        memory_mb=deployment.memory_mb,
+        environment=deployment.variables(),
+        **own,
+    )
+
+
 def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
-    name = f"{deployment.prefix}-relay"
-    log = LogGroup(id="RelayLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    log = _log(deployment, "Relay")
     return (
         log,
         Role(id="RelayRole", policy="relay", statements=relay_statements(deployment, log.name, on_failure)),
-        Function(
-            id="Relay",
-            name=name,
+        _function(
+            deployment,
+            "Relay",
             describes="Relays the events of an outbox from its table's stream",
             handler="dynamodb_outbox.aws_lambda.relay_handler",
-            role="RelayRole",
-            log=log.id,
-            runtime=deployment.runtime,
-            architecture=deployment.architecture,
-            memory_mb=deployment.memory_mb,
             timeout_s=deployment.timeout_s,
             reserved=deployment.reserved,
-            environment=deployment.variables(),
         ),
         StreamMapping(
             id="RelayStream",
@@ -126,24 +143,17 @@ def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
 
 
 def _sweeper(deployment: Deployment) -> tuple[Resource, ...]:
-    name = f"{deployment.prefix}-sweeper"
-    log = LogGroup(id="SweeperLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    log = _log(deployment, "Sweeper")
     return (
         log,
         Role(id="SweeperRole", policy="sweeper", statements=sweeper_statements(deployment, log.name)),
-        Function(
-            id="Sweeper",
-            name=name,
+        _function(
+            deployment,
+            "Sweeper",
             describes="Publishes the events of an outbox that the stream missed",
             handler="dynamodb_outbox.aws_lambda.sweep_handler",
-            role="SweeperRole",
-            log=log.id,
-            runtime=deployment.runtime,
-            architecture=deployment.architecture,
-            memory_mb=deployment.memory_mb,
             timeout_s=_SWEEPER_TIMEOUT_S,
             reserved=None if deployment.reserved is None else 1,
-            environment=deployment.variables(),
             retries=0,
             event_age_s=deployment.sweep_minutes * 60,
         ),
