@@ -14,10 +14,11 @@ import pytest
 
 from dynamodb_outbox import Layout, Outbox, Relay
 from dynamodb_outbox.adapters.streams import DynamoDbStream
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.alarms import alarms
-from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, Way, lines_of, requests_of, total
+from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, lines_of, requests_of, total
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 from dynamodb_outbox.local.provision import create_bus, create_table
@@ -268,7 +269,7 @@ def comparison() -> str:
 
 
 SINKS: tuple[SinkKind, ...] = get_args(SinkKind)
-WAYS: tuple[Way, ...] = get_args(Way)
+WAYS: tuple[Settle, ...] = get_args(Settle)
 
 
 def test_the_comparison_is_made_from_the_model() -> None:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.arguments import choice, flag, refusal, whole
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
 from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.infra.prices import PRICES, Price
@@ -42,7 +43,6 @@ __all__ = [
     "total",
 ]
 
-Way = Literal["expire", "mark", "delete", "none"]
 Part = Literal["events", "sweeper", "watching"]
 """The last two are due when nothing happens, too."""
 
@@ -91,7 +91,7 @@ class Load:
     record_bytes: int = 1_000
     item_bytes: int = 1_000
     guarded: bool = False
-    settle: Way = "expire"
+    settle: Settle = "expire"
     sink: SinkKind = "bus"
     per_invocation: int = 10
     call_ms: int = 20
@@ -104,7 +104,7 @@ class Load:
         for what, (least, most) in _RANGES.items():
             whole(getattr(self, what), _refusal(what), least=least, most=most)
         flag(self.guarded, _refusal("guarded"))
-        choice(self.settle, _refusal("settle"), get_args(Way))
+        choice(self.settle, _refusal("settle"), get_args(Settle))
         choice(self.sink, _refusal("sink"), get_args(SinkKind))
 
     @property

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.arguments import flag, mapping, refusal, shown, text, whole
 from dynamodb_outbox.core.limits import INVOCATION_RECORDS, PARALLELIZATION
@@ -23,6 +23,9 @@ from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.publisher import Relay
 from dynamodb_outbox.sinks.arns import arn_of
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.choices import OnPoison, Ordering
 
 __all__ = ["Deployment"]
 
@@ -85,8 +88,8 @@ class Deployment:
     existing_table: bool = False
     new_bus: bool = False
     layout: Layout = field(default_factory=Layout)
-    ordering: Literal["key", "none"] = "key"
-    on_poison: Literal["park", "park_key", "block"] = "park"
+    ordering: Ordering = "key"
+    on_poison: OnPoison = "park"
     parallelization: int = 1
     reserved_concurrency: int | None = None
     batch_size: int = 1000

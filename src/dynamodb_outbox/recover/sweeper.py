@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.leases import DynamoLeases
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
@@ -41,6 +41,7 @@ from dynamodb_outbox.relay.watch import onlooker_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.choices import OnPoison
     from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.sweeping.commands import SweepReport
     from dynamodb_outbox.layout import Layout
@@ -91,7 +92,7 @@ class Sweeper:
         source: str | None = None,
         client: Any = None,
         min_age: timedelta = MIN_AGE,
-        on_poison: Literal["park", "park_key", "block"] = "park",
+        on_poison: OnPoison = "park",
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,

@@ -14,7 +14,7 @@ The function's own deadline comes from the context; `margins` says what is begun
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
@@ -46,6 +46,7 @@ from dynamodb_outbox.words import counted, were
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.choices import OnPoison, Ordering
     from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.layout import Layout
@@ -110,8 +111,8 @@ class Relay:
         table: str | None = None,
         source: str | None = None,
         client: Any = None,
-        ordering: Literal["key", "none"] = "key",
-        on_poison: Literal["park", "park_key", "block"] = "park",
+        ordering: Ordering = "key",
+        on_poison: OnPoison = "park",
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,
