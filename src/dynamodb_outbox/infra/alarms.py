@@ -26,7 +26,7 @@ from dynamodb_outbox.core.metrics import (
     TABLE,
 )
 from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
-from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
+from dynamodb_outbox.infra.resources import EVENT_COUNTS, Alarm, Dashboard, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -162,17 +162,9 @@ def _metric(
     return Metric(id=id, namespace=namespace, name=name, dimensions=dimensions, statistic=statistic, period_s=period_s)
 
 
-_MAPPED = (
-    "PolledEventCount",
-    "FilteredOutEventCount",
-    "InvokedEventCount",
-    "FailedInvokeEventCount",
-    "DroppedEventCount",
-    "OnFailureDestinationDeliveredEventCount",
-)
 _WIDGETS: tuple[tuple[str, str, tuple[tuple[str, str, Mapping[str, Value]], ...]], ...] = (
     ("How late the relay is (ms)", "Maximum", ((_LAMBDA, "IteratorAge", _RELAY),)),
-    ("Records of the stream", "Sum", tuple((_LAMBDA, name, _MAPPING) for name in _MAPPED)),
+    ("Records of the stream", "Sum", tuple((_LAMBDA, name, _MAPPING) for name in EVENT_COUNTS)),
     ("Relay", "Sum", tuple((_LAMBDA, name, _RELAY) for name in ("Invocations", "Errors", "Throttles"))),
     ("Relay: duration (ms)", "Maximum", ((_LAMBDA, "Duration", _RELAY),)),
     ("Relay: concurrency", "Maximum", ((_LAMBDA, "ConcurrentExecutions", _RELAY),)),

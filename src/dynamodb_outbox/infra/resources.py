@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.infra.references import Value
 
 __all__ = [
+    "EVENT_COUNTS",
     "Alarm",
     "Archive",
     "Bucket",
@@ -133,11 +134,22 @@ class Function:
     event_age_s: int | None = None
 
 
+EVENT_COUNTS = (
+    "PolledEventCount",
+    "FilteredOutEventCount",
+    "InvokedEventCount",
+    "FailedInvokeEventCount",
+    "DroppedEventCount",
+    "OnFailureDestinationDeliveredEventCount",
+)
+"""The event-count metrics of a mapping, as Lambda names them: what becomes of the records of a stream."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamMapping:
     """The event source mapping from a table's stream to a function: from TRIM_HORIZON on, in the answer's own terms.
 
-    Besides what is here each mapping has ReportBatchItemFailures, BisectBatchOnFunctionError, and event-count metrics.
+    Besides what is here each mapping has ReportBatchItemFailures, BisectBatchOnFunctionError, and EVENT_COUNTS.
     """
 
     id: str
