@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dynamodb_outbox.core.record.table import Index, RecordsTable
+from dynamodb_outbox.infra.plan import outputs_of
 from dynamodb_outbox.infra.references import TABLE_ARN, TABLE_NAME, Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import (
     Alarm,
@@ -94,6 +95,7 @@ class Template:
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.resources: Mapping[str, Any] = template["Resources"]
         self.parameters: Mapping[str, Any] = template.get("Parameters", {})
+        self.outputs: Mapping[str, Any] = template.get("Outputs", {})
 
     def read(self, existing: str | None = None) -> dict[str, Resource]:
         """Return the resources by id; `existing` is the name of a table that is not part of the template."""
@@ -108,6 +110,10 @@ class Template:
                 found[id_] = reader(self, id_, properties)
                 properties.done()
         return found
+
+    def told(self) -> dict[str, str]:
+        """Return the outputs, in the form of `outputs`."""
+        return {name: self.value(each["Value"]) for name, each in self.outputs.items()}
 
     def value(self, said: Any) -> str:
         """Return a value in the form of `canonical`."""
@@ -163,6 +169,13 @@ def canonical(resource: Resource, table: Resource) -> dict[str, Any]:
     """Return a resource of a description as plain values, its references as text, to compare it with another."""
     existing = table.name if isinstance(table, ExistingTable) else None
     return {**_plain(resource, existing), "kind": type(resource).__name__}
+
+
+def outputs(resources: Sequence[Resource]) -> dict[str, str]:
+    """Return the outputs of a description, as text, to compare them with others."""
+    table = resources[0]
+    existing = table.name if isinstance(table, ExistingTable) else None
+    return {name: _text(each, existing) for name, each in outputs_of(resources).items()}
 
 
 def _text(value: Any, existing: str | None) -> str:

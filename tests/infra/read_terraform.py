@@ -83,6 +83,10 @@ class Configuration:
                     self.existing = json.loads(body["name"])
                 self.made[where + type_.strip('"'), label.strip('"')] = body
         self.made = {address: self.plain(body) for address, body in self.made.items()}
+        self.outputs: dict[str, Any] = {}
+        for each in document.get("output", ()):
+            ((label, body),) = each.items()
+            self.outputs[id_of(label.strip('"'))] = self.plain(body)["value"]
 
     def plain(self, value: Any) -> Any:
         """Return a value without the quotes and markers of the parser."""

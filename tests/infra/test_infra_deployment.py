@@ -15,7 +15,7 @@ from dynamodb_outbox.core.eventsource.ttl import SERVICE
 from dynamodb_outbox.core.limits import FILTER_LENGTH
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.deployment import Deployment
-from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.plan import outputs_of, resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Value, joined
 from dynamodb_outbox.infra.resources import Alarm, Dashboard, Function, Resource, StreamMapping, Table
 from dynamodb_outbox.layout import Layout
@@ -130,6 +130,20 @@ def test_the_functions_are_set_up_as_the_handlers_take_it(deployment: Deployment
     made = relay_from(variables)
     assert made.layout == deployment.layout
     assert variables["OUTBOX_TABLE"] == (deployment.table if deployment.existing_table else "${Table.name}")
+
+
+@every
+def test_others_are_told_the_names_of_what_was_made(deployment: Deployment) -> None:
+    """Of the table, the functions, the mapping, and the bucket where one is made."""
+    told = outputs_of(resources_of(deployment))
+    assert list(told) == [
+        "Table",
+        "Relay",
+        "RelayStream",
+        "Sweeper",
+        *(["GivenUp"] if not deployment.on_failure else []),
+    ]
+    assert {name: each.resource for name, each in told.items()} == {name: name for name in told}
 
 
 @every

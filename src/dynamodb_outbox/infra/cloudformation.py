@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.infra.cloudformation_kinds import ATTRIBUTES, PROPERTIES
-from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.plan import outputs_of, resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import ExistingTable, Function
 
@@ -34,14 +34,6 @@ _STREAM = {
         "AllowedPattern": "arn:[^:]+:dynamodb:[^:]+:[0-9]{12}:table/[^/]+/stream/.+",
     }
 }
-
-_TOLD = (
-    Attribute("Table", "name"),
-    Attribute("Relay", "name"),
-    Attribute("RelayStream", "id"),
-    Attribute("Sweeper", "name"),
-    Attribute("GivenUp", "name"),
-)
 
 
 def cloudformation(deployment: Deployment) -> dict[str, Any]:
@@ -74,9 +66,8 @@ def parameters(resources: Sequence[Resource]) -> dict[str, Any]:
 
 
 def outputs(resources: Sequence[Resource], say: Any) -> dict[str, Any]:
-    """Return what others may want to know of a stack: names of what was made."""
-    ids = {each.id for each in resources}
-    return {each.resource: {"Value": say(each)} for each in _TOLD if each.resource in ids}
+    """Return the outputs of a stack."""
+    return {name: {"Value": say(each)} for name, each in outputs_of(resources).items()}
 
 
 class References:

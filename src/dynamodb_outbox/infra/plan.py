@@ -31,9 +31,11 @@ from dynamodb_outbox.infra.resources import (
 from dynamodb_outbox.sinks.arns import arn_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "resources_of"]
+__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "outputs_of", "resources_of"]
 
 RECORD_AGE_S = 12 * 3600
 """A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
@@ -43,6 +45,13 @@ KEPT_DAYS = 90
 
 _UNORDERED_RETRIES = 100
 _SWEEPER_TIMEOUT_S = 120
+_OUTPUTS = (
+    Attribute("Table", "name"),
+    Attribute("Relay", "name"),
+    Attribute("RelayStream", "id"),
+    Attribute("Sweeper", "name"),
+    Attribute("GivenUp", "name"),
+)
 
 
 def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
@@ -61,6 +70,12 @@ def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
         *watched,
         dashboard(deployment, watched),
     )  # fmt: skip
+
+
+def outputs_of(resources: Sequence[Resource]) -> Mapping[str, Attribute]:
+    """Return what others may want to know of what was made: attributes, each by the id of its resource."""
+    ids = {each.id for each in resources}
+    return {each.resource: each for each in _OUTPUTS if each.resource in ids}
 
 
 def _table(deployment: Deployment) -> Table | ExistingTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.infra.hcl import Block, Expression, Template, hcl_text
-from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.plan import outputs_of, resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.terraform_kinds import ADDRESSES, BLOCKS, label
 
@@ -50,6 +50,7 @@ def terraform(deployment: Deployment, code: str) -> str:
     ]
     for resource in resources:
         blocks += BLOCKS[type(resource)](resource, say)
+    blocks += [Block("output", (label(name),), {"value": say(each)}) for name, each in outputs_of(resources).items()]
     return hcl_text(blocks)
 
 
