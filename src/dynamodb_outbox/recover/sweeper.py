@@ -77,8 +77,7 @@ class Sweeper:
     doing the same work. Where the table's keys are no text there is no place for leases, and one sweeper is to run at a
     time: two would publish the same events twice.
 
-    Its permissions: those of the relay on the sink and the table, and besides Query on the table and the index, and
-    BatchGetItem.
+    Its permissions are listed in docs/infrastructure.md, beside the relay's.
 
     Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """

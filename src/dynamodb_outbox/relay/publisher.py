@@ -96,9 +96,8 @@ class Relay:
     a destination: of two relays on one stream the one would find a record published by the other, and take its own park
     of an event in it for done. Events that go to several places go to one bus, and from there by its rules.
 
-    Its permissions: the sink's publish action, and what its `verify` asks for; on the table PartiQLUpdate, PutItem,
-    UpdateItem and GetItem, with settle="delete" PartiQLDelete, with "park_key" BatchGetItem; reading the stream. The
-    event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
+    Its permissions are listed in docs/infrastructure.md, by sink, settle and on_poison. The event source mapping must
+    have FunctionResponseTypes=["ReportBatchItemFailures"].
 
     Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """
