@@ -243,7 +243,6 @@ def test_the_program_deploys_and_relays_until_it_is_stopped(
     assert sorted(shop.arrived()) == [("1", "order.placed"), ("2", "order.placed")]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("uncovered")
 def test_the_package_relays_with_boto3_alone(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
