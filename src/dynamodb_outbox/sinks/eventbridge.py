@@ -164,7 +164,8 @@ class EventBridge:
         is left without an answer, and asked again.
 
         The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
-        With an ARN it is needed for the bus "default" as well: what is missing is told from another account's by it.
+        With an ARN it is needed for the bus "default" of that Region as well: what is missing is told from another
+        account's by it.
         PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
         """
         began_s = self._monotonic_s()
