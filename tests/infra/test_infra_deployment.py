@@ -72,6 +72,7 @@ def only(deployment: Deployment, kind: type[Resource]) -> Any:
         ({"sink_kms_key": "arn:aws:kms:eu-west-1:123456789012:alias/x"}, "sink_kms_key is"),
         ({"timeout_s": 14}, "timeout_s is 14"),
         ({"sweep_minutes": 0}, "sweep_minutes is 0"),
+        ({"lag_minutes": 361}, "from 1 to 360 is needed. The mapping gives records up after 12 hours"),
         ({"log_days": 31}, "log_days is 31"),
         ({"runtime": ""}, "runtime is ''"),
         ({"architecture": "arm"}, "architecture is 'arm'"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
 
-from dynamodb_outbox.arguments import flag, mapping, refusal, shown, text, whole
+from dynamodb_outbox.arguments import Refusal, flag, mapping, refusal, shown, text, whole
 from dynamodb_outbox.core.limits import INVOCATION_RECORDS, PARALLELIZATION
 from dynamodb_outbox.environment.settings import layout_text, settings_of
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
@@ -39,7 +39,10 @@ _RANGES = {
     "memory_mb": (128, 10_240),
     "timeout_s": (15, 900),
     "sweep_minutes": (1, 60),
-    "lag_minutes": (1, 1440),
+    "lag_minutes": (1, 360),  # half of `plan.RECORD_AGE_S`
+}
+_WHY = {
+    "lag_minutes": "The mapping gives records up after 12 hours: by then somebody has to know, and to have mended it."
 }
 
 
@@ -70,7 +73,8 @@ class Deployment:
     sink_kms_key     the ARN of the KMS key of the topic or queue, where it has one
     memory_mb, timeout_s    of the relay
     sweep_minutes    how often the sweeper runs
-    lag_minutes      how late events may be before an alarm tells
+    lag_minutes      how late events may be before an alarm tells; half of the 12 hours after which the mapping gives
+                     records up are the most
     log_days         for how long logs are kept, one of the numbers that CloudWatch takes
     runtime, architecture    of the functions: Lambda's names
 
@@ -108,7 +112,7 @@ class Deployment:
         if not _NAME.fullmatch(self.prefix):
             raise _refusal("name")(f"is {shown(self.prefix)}; 1 to 50 letters, digits, '_' and '-' are needed.")
         for what, (least, most) in _RANGES.items():
-            whole(getattr(self, what), _refusal(what), least=least, most=most)
+            whole(getattr(self, what), _out_of_range(what), least=least, most=most)
         flag(self.existing_table, _refusal("existing_table"))
         flag(self.new_bus, _refusal("new_bus"))
         if not isinstance(self.layout, Layout):
@@ -230,6 +234,11 @@ class Deployment:
         Relay(settings.sink, layout=settings.layout, **settings.arguments)
         settings = settings_of(plain, SWEEP)
         Sweeper(settings.sink, layout=settings.layout, **settings.arguments)
+
+
+def _out_of_range(what: str) -> Refusal:
+    refuse = _refusal(what)
+    return lambda reason: refuse(f"{reason} {_WHY[what]}" if what in _WHY else reason)
 
 
 def _read(given: Any) -> Destination:
