@@ -42,6 +42,18 @@ class Destination:
     is_here: bool = False
 
     @property
+    def name(self) -> str:
+        """The name of the bus, topic or queue."""
+        return self.sample.rpartition(":")[2].removeprefix("event-bus/")
+
+    @property
+    def longest(self) -> str:
+        """Its ARN, as long as it may become where it is deployed."""
+        if not self.is_here:
+            return self.sample
+        return self.sample.replace("arn:aws:", "arn:aws-us-gov:").replace(":us-east-1:", ":us-gov-west-1:")
+
+    @property
     def region(self) -> str | None:
         """The name of its Region, None for the one that is deployed to."""
         found = None if self.is_here else arn_of(self.sample)

@@ -109,7 +109,10 @@ class EventBridge:
         limits: SinkLimits = EVENTBRIDGE,
     ) -> None:
         if not _BUS.fullmatch(text(bus, refusal("EventBridge", "bus"))):
-            raise ConfigurationError(f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus.")
+            raise ConfigurationError(
+                f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus, whose name has 1 to 256 "
+                "letters, digits, '.', '-' and '_'."
+            )
         config = own_config("EventBridge", timeout_s)
         function_of("EventBridge", "resources", resources, "texts")
         self.bus = bus
