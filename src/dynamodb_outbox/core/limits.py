@@ -24,6 +24,7 @@ __all__ = [
     "BUCKET_NAME",
     "CONTAINER_BYTES",
     "DECODED_BYTES",
+    "DIMENSION_LENGTH",
     "ELEMENT_BYTES",
     "ENVIRONMENT_BYTES",
     "ENVIRONMENT_NAME",
@@ -157,6 +158,7 @@ RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a bat
 
 # --- CloudWatch -------------------------------------------------------------------------------------------------------
 
+DIMENSION_LENGTH = 1024  # [BC] characters of a dimension's value, of printable ASCII and not blank
 METRIC_VALUES = 100  # [EMF] of one metric in one document
 
 # --- S3 ---------------------------------------------------------------------------------------------------------------
