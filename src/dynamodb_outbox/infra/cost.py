@@ -142,15 +142,13 @@ class Line:
 
 def requests_of(load: Load) -> Requests:
     """Return what is requested by writer and relay, when all goes well."""
-    invocations = math.ceil(load.events / load.per_invocation)
-    settles = 0 if load.settle == "none" else math.ceil(load.per_invocation / BATCH_STATEMENTS)
     return Requests(
         transactions=load.events,
         actions=load.events * (3 if load.guarded else 2),
-        invocations=invocations,
-        publishes=invocations * math.ceil(load.per_invocation / load.entries),
+        invocations=math.ceil(load.events / load.per_invocation),
+        publishes=_calls(load, load.entries),
         published=load.events,
-        settles=invocations * settles,
+        settles=0 if load.settle == "none" else _calls(load, BATCH_STATEMENTS),
         settled=0 if load.settle == "none" else load.events,
     )
 
@@ -229,6 +227,12 @@ def total(lines: tuple[Line, ...], prices: Mapping[str, Price] = PRICES) -> floa
     return sum(line.usd(prices) for line in lines)
 
 
+def _calls(load: Load, takes: int) -> int:
+    """Return the calls of all invocations, each of which `takes` so many events; the last one has what is left."""
+    full, left = divmod(load.events, load.per_invocation)
+    return full * math.ceil(load.per_invocation / takes) + math.ceil(left / takes)
+
+
 def _commit(load: Load) -> tuple[Line, ...]:
     lines = [
         Line("item, in the transaction", "write", 2 * load.events * _kb(load.item_bytes)),
@@ -255,7 +259,7 @@ def _published(load: Load, requests: int, *, alone: bool = False) -> Line:
     """Return what the sink charges: a bus by the event, topics and queues by the request."""
     if load.sink == "bus":
         return Line("events", "bus", load.events * _chunks(load.record_bytes))
-    entries = 1 if alone else min(load.entries, load.per_invocation)
+    entries = 1 if alone else min(load.entries, load.per_invocation, load.events)
     return Line("publish requests", load.sink, requests * _chunks(entries * load.record_bytes))
 
 
