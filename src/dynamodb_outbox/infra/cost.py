@@ -204,7 +204,7 @@ def pipes(load: Load) -> tuple[Line, ...]:
     return (
         *_commit(load),
         *_storage(load, kept=load.kept_days),
-        Line("pipe", "pipe", requests * _chunks(load.entries * load.record_bytes)),
+        Line("pipe", "pipe", requests * _chunks(min(load.entries, load.events) * load.record_bytes)),
         _published(load, requests),
     )
 
