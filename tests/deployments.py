@@ -43,7 +43,7 @@ DEPLOYMENTS: dict[str, Deployment] = {
         sink={
             "order.*": "bus:orders",
             "order.audited": "queue:audit.fifo",
-            "stock.*": "bus:stock",
+            "stock.*": ACCOUNT.replace("eu-west-1", "us-west-2").format("events", "event-bus/stock"),
             "*": ACCOUNT.format("sns", "rest"),
         },
     ),

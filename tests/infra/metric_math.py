@@ -57,9 +57,9 @@ def _both(sign: Callable[[float, float], float], left: Point, right: Point) -> P
 
 
 def starts(alarm: Alarm, periods: Sequence[Mapping[str, Point]]) -> bool:
-    """Tell whether an alarm on an expression is on after these periods, which are all that it looks at."""
+    """Tell whether an alarm on an expression, off before, is on after these periods, which are all that it looks at."""
     assert alarm.expression is not None
-    assert (len(periods), alarm.missing) == (alarm.periods, "notBreaching")
+    assert (len(periods), alarm.missing) == (alarm.periods, "ignore")
     values = [worked_out(alarm.expression, each) for each in periods]
     breaching = [each for each in values if each is not None and STARTS[alarm.comparison](each, alarm.threshold)]
     return len(breaching) >= alarm.datapoints

@@ -186,7 +186,7 @@ def _text(value: Any, existing: str | None) -> str:
     if isinstance(value, Attribute):
         return f"${{{value.resource}.{value.name}}}"
     if isinstance(value, Local):
-        return f"arn:${{Partition}}:{value.service}:${{Region}}:${{AccountId}}:{value.resource}"
+        return f"arn:${{Partition}}:{value.service}:{value.region or '${Region}'}:${{AccountId}}:{value.resource}"
     return "${Region}" if isinstance(value, Region) else str(value)
 
 

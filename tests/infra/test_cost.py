@@ -206,6 +206,42 @@ def test_the_metrics_are_those_of_the_mapping_and_our_own() -> None:
     assert quantities(Load(events=0))["metric"] == len(of_mapping) + len({each.name for each in METRICS})
 
 
+@pytest.mark.parametrize(
+    ("events", "per_invocation", "publishes", "settles"),
+    [
+        (0, 10_000, 0, 0),
+        (1, 10_000, 1, 1),
+        (1001, 1000, 101, 41),
+        (999, 1000, 100, 40),
+        (26, 100, 3, 2),
+        (250, 100, 25, 10),
+    ],
+)
+def test_an_invocation_that_is_not_full_requests_what_is_in_it(
+    events: int, per_invocation: int, publishes: int, settles: int
+) -> None:
+    """No more calls than there are events for, whatever an invocation could take."""
+    made = requests_of(Load(events=events, per_invocation=per_invocation, sink="queue"))
+    assert (made.publishes, made.settles) == (publishes, settles)
+
+
+def test_a_request_is_no_larger_than_the_events_that_there_are() -> None:
+    """Of one event of 50 KB it has one chunk, though ten would fit."""
+    load = Load(events=1, per_invocation=10_000, record_bytes=50_000, sink="queue")
+    assert [line.quantity for line in lines_of(load) if line.what == "publish requests"] == [1]
+
+
+def test_the_most_that_there_can_be_is_a_sum_that_json_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    """The most events, of the most bytes, at the highest prices."""
+    most = ["--events", str(10**12), "--record-bytes", "400000", "--item-bytes", "400000", "--per-invocation", "1"]
+    slow = ["--call-ms", "10000", "--memory-mb", "10240", "--kept-days", "3650", "--guarded"]
+    prices = [each for name in PRICES for each in ("--price", f"{name}=1e6")]
+    assert main(["cost", *most, *slow, *prices, "--json"]) == 0
+    told = capsys.readouterr().out
+    assert "Infinity" not in told
+    assert "NaN" not in told
+
+
 def test_a_bus_charges_events_and_a_queue_requests() -> None:
     """However many are in one; larger ones count by 64 KB."""
     assert quantities(Load(events=100))["bus"] == 100
@@ -288,7 +324,7 @@ def test_what_there_is_not_is_a_sentence(more: list[str], capsys: pytest.Capture
     assert "outbox cost: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("price", ["bus", "bus=x", "=1", "bus=-1", "bus=inf"])
+@pytest.mark.parametrize("price", ["bus", "bus=x", "=1", "bus=-1", "bus=inf", "bus=nan", "bus=1e308", "bus=1000001"])
 def test_a_price_is_a_name_and_a_number(price: str, capsys: pytest.CaptureFixture[str]) -> None:
     """By argparse's own status."""
     with pytest.raises(SystemExit):

@@ -104,6 +104,7 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
     assert granted["Stream"] == ["${Table.arn}/stream/*"]
     assert granted["GivenUp"] == ["${Failed.arn}/aws/lambda/*"]
     assert granted["PublishQueue"] == ["${Queue.arn}"]
+    assert granted["WhoseAccount"] == ["arn:${Partition}:events:${Region}:${AccountId}:event-bus/default"]
     assert granted["Key"] == ["${Key.arn}"]
     assert template.resources["DroppedAlarm"]["Properties"]["AlarmActions"] == ["${Ops.arn}"]
     assert "Table" not in template.resources

@@ -188,6 +188,42 @@ def test_a_table_that_is_there_is_not_replaced(engine: Account) -> None:
     deploy(engine.client, {"Resources": {"Other": ANY_NAME}}, b"", name="other")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "5",
+        '{"Resources": {}}',
+        '{"Resources": []}',
+        '{"Resources": {"A": 5}}',
+        '{"Resources": {"A": {}}}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic", "Properties": []}}}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Outputs": []}',
+        "Resources:",
+        "[" * 100_000,
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_is_no_template_is_told_in_a_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the file's name, before anything is asked of the engine."""
+    (tmp_path / "template.json").write_text(text)
+    (tmp_path / "outbox.zip").write_bytes(b"")
+    common = ["--endpoint", "http://127.0.0.1:1", "--account", "0" * 12, "--checkpoint", str(tmp_path / "at.json")]
+    template = ["--template", str(tmp_path / "template.json"), "--package", str(tmp_path / "outbox.zip")]
+    assert main([*common, *template]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {tmp_path / 'template.json'}: no ")
+    assert told.count("\n") == 1
+
+
+def test_resources_without_properties_are_taken_as_they_are() -> None:
+    """CloudFormation has such."""
+    bare = {"Topic": {"Type": "AWS::SNS::Topic"}, "Alarm": {"Type": "AWS::CloudWatch::Alarm"}}
+    found = adapted({"Resources": {**bare, "Relay": {"Type": "AWS::Lambda::EventSourceMapping"}}})
+    assert found.template["Resources"].keys() == {"Topic", "Alarm", "Relay"}
+
+
 def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A package beside the template, a stack where there is no template, a mapping in the stack."""
     common = ["--endpoint", engine.url, "--account", engine.account, "--checkpoint", str(tmp_path / "at.json")]

@@ -21,9 +21,14 @@ __all__ = [
     "BATCH_RECORDS",
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
+    "BUCKET_NAME",
     "CONTAINER_BYTES",
     "DECODED_BYTES",
+    "DIMENSION_LENGTH",
     "ELEMENT_BYTES",
+    "ENVIRONMENT_BYTES",
+    "ENVIRONMENT_NAME",
+    "ENVIRONMENT_RESERVED",
     "EVENTBRIDGE",
     "EVENT_BUS_NAME",
     "EVENT_DETAIL_LEVELS",
@@ -53,6 +58,7 @@ __all__ = [
     "NUMBER_SMALLEST_EXPONENT",
     "PARALLELIZATION",
     "PARTITION_KEY_BYTES",
+    "PYTHON_RUNTIMES",
     "QUEUE_NAME_LENGTH",
     "RECEIVE_MESSAGES",
     "RECORD_AGE_S",
@@ -123,15 +129,41 @@ FILTER_LENGTH = 4096  # [BC] characters of a pattern
 FUNCTION_TIMEOUT_MS = 3_000  # [BC] of an invocation, when nothing is set
 FUNCTION_LONGEST_MS = 900_000  # [BC] of an invocation, at most
 FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
+PYTHON_RUNTIMES = tuple(f"python3.{minor}" for minor in range(10, 16))  # [BC] those that this library runs in
+ENVIRONMENT_NAME = r"[a-zA-Z][a-zA-Z0-9_]+"  # [BC] of a variable
+ENVIRONMENT_BYTES = 4096  # [LDG] of all variables of a function
+ENVIRONMENT_RESERVED = frozenset(
+    (
+        "AWS_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_DEFAULT_REGION",
+        "AWS_EXECUTION_ENV",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+        "AWS_LAMBDA_FUNCTION_NAME",
+        "AWS_LAMBDA_FUNCTION_VERSION",
+        "AWS_LAMBDA_INITIALIZATION_TYPE",
+        "AWS_LAMBDA_LOG_GROUP_NAME",
+        "AWS_LAMBDA_LOG_STREAM_NAME",
+        "AWS_LAMBDA_RUNTIME_API",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "LAMBDA_RUNTIME_DIR",
+        "LAMBDA_TASK_ROOT",
+    )
+)
+"""Variables that a function may not set, of those with such a name [LDG, Defined runtime environment variables]."""
 FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
 RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window
 
 # --- CloudWatch -------------------------------------------------------------------------------------------------------
 
+DIMENSION_LENGTH = 1024  # [BC] characters of a dimension's value, of printable ASCII and not blank
 METRIC_VALUES = 100  # [EMF] of one metric in one document
 
 # --- S3 ---------------------------------------------------------------------------------------------------------------
 
+BUCKET_NAME = r"[A-Za-z0-9._-]{3,255}"  # [S3G] with the names that us-east-1 once took
 S3_PUT_BYTES = 5 * 1024**3  # [S3G] of one PutObject
 
 # --- EventBridge ------------------------------------------------------------------------------------------------------
@@ -141,7 +173,7 @@ EVENT_TYPE_LENGTH = 128  # [BC] PutEvents DetailType
 EVENT_SOURCE_LENGTH = 256  # [EBG] PutEvents Source; it may not start with "aws."
 EVENT_TIME_BYTES = 14  # [EBG] what Time counts in the size of an entry
 EVENT_DETAIL_LEVELS = 1000  # [EBG] of nesting in Detail
-EVENT_BUS_NAME = r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]+"  # [BC]
+EVENT_BUS_NAME = r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]{1,256}"  # [BC]
 INT64_MIN = -(1 << 63)  # [EBG] integers in Detail
 INT64_MAX = (1 << 63) - 1  # [EBG]
 

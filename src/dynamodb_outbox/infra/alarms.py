@@ -3,14 +3,20 @@
 Each alarm is for one way in which events may be late, held, or lost. A metric that is missing is not an alarm, but for
 the sweeper's invocations: it runs by the clock, so none at all means that nobody sweeps.
 
+An alarm can start only if its metric has as many values, in the periods that are looked at, as have to be too high. So
+a period is as long as it takes until there is one: of the relay the longest invocation, of the sweeper the time from
+one sweep to the next.
+
 *Silence* is what no other alarm sees. A mapping that was disabled or deleted, or that reads the stream of a table that
 has another stream by now, has no iterator age and no errors: it has no metrics at all. Then the table is written to,
-and nothing of its stream is polled.
+and nothing of its stream is polled. Where the table is not written to, CloudWatch leaves an alarm on a metric of
+DynamoDB as it is, whatever is asked of it [BC, PutMetricAlarm]; which is right here: what was silent still is.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -59,15 +65,18 @@ class _Alarms:
         self._prefix = deployment.prefix
         self._notify = notify
         self._late_ms = deployment.lag_minutes * _MINUTE_S * 1000
+        self._invocation_s = _MINUTE_S * math.ceil(2 * deployment.timeout_s / _MINUTE_S)
+        """A period in which an invocation of the relay begins, also when each one takes as long as it may."""
         self._sweep_s = max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
         """A period in which there is a sweep."""
+        self._from_sweep_to_sweep_s = max(_FIVE_S, deployment.sweep_minutes * _MINUTE_S)
 
     def of_relay(self) -> Iterator[Alarm]:
         """Yield those on the relay's function and its mapping."""
         yield self._alarm(
             "IteratorAge",
             "The relay is behind its stream. Records are gone from it after 24 hours.",
-            _metric("IteratorAge", _RELAY, "Maximum", _MINUTE_S),
+            _metric("IteratorAge", _RELAY, "Maximum", self._invocation_s),
             threshold=self._late_ms,
             periods=5,
             datapoints=3,
@@ -121,6 +130,7 @@ class _Alarms:
             expression="IF(writes > 0 AND SUM([polled, writes * 0]) == 0, 1, 0)",
             periods=3,
             datapoints=3,
+            missing="ignore",
         )
 
     def of_sweeper(self) -> Iterator[Alarm]:
@@ -128,7 +138,7 @@ class _Alarms:
         yield self._alarm(
             "SweeperErrors",
             "The sweeper failed. Its log has the reason.",
-            _metric("Errors", _SWEEPER),
+            _metric("Errors", _SWEEPER, period_s=self._from_sweep_to_sweep_s),
             periods=3,
             datapoints=2,
         )

@@ -104,7 +104,8 @@ class References:
         if isinstance(part, str):
             return part.replace("${", "${!")
         if isinstance(part, Local):
-            return f"arn:${{AWS::Partition}}:{part.service}:${{AWS::Region}}:${{AWS::AccountId}}:{part.resource}"
+            region = "${AWS::Region}" if part.region is None else part.region
+            return f"arn:${{AWS::Partition}}:{part.service}:{region}:${{AWS::AccountId}}:{part.resource}"
         said = self.say(part)
         if isinstance(said, str):
             return said

@@ -148,15 +148,13 @@ class Line:
 
 def requests_of(load: Load) -> Requests:
     """Return what is requested by writer and relay, when all goes well."""
-    invocations = math.ceil(load.events / load.per_invocation)
-    settles = 0 if load.settle == "none" else math.ceil(load.per_invocation / BATCH_STATEMENTS)
     return Requests(
         transactions=load.events,
         actions=load.events * (3 if load.guarded else 2),
-        invocations=invocations,
-        publishes=invocations * math.ceil(load.per_invocation / load.entries),
+        invocations=math.ceil(load.events / load.per_invocation),
+        publishes=_calls(load, load.entries),
         published=load.events,
-        settles=invocations * settles,
+        settles=0 if load.settle == "none" else _calls(load, BATCH_STATEMENTS),
         settled=0 if load.settle == "none" else load.events,
     )
 
@@ -215,7 +213,7 @@ def pipes(load: Load) -> tuple[Line, ...]:
     return (
         *_commit(load),
         *_storage(load, kept=load.kept_days),
-        Line("pipe", "pipe", made.publishes * _chunks(load.entries * load.record_bytes)),
+        Line("pipe", "pipe", made.publishes * _chunks(min(load.entries, load.events) * load.record_bytes)),
         _published(load, made.publishes, entries=load.entries),
     )
 
@@ -236,6 +234,12 @@ BESIDE: Mapping[str, Callable[[Load], tuple[Line, ...]]] = {
 def total(lines: tuple[Line, ...], prices: Mapping[str, Price] = PRICES) -> float:
     """Return the sum of a bill."""
     return sum(line.usd(prices) for line in lines)
+
+
+def _calls(load: Load, takes: int) -> int:
+    """Return the calls of all invocations, each of which `takes` so many events; the last one has what is left."""
+    full, left = divmod(load.events, load.per_invocation)
+    return full * math.ceil(load.per_invocation / takes) + math.ceil(left / takes)
 
 
 def _commit(load: Load) -> tuple[Line, ...]:
@@ -270,7 +274,7 @@ def _published(load: Load, requests: int, *, entries: int) -> Line:
     """Return what the sink charges: a bus by the event, topics and queues by the request, of so many entries."""
     if load.sink == "bus":
         return Line("events", "bus", load.events * _chunks(load.record_bytes))
-    return Line("publish requests", load.sink, requests * _chunks(entries * load.record_bytes))
+    return Line("publish requests", load.sink, requests * _chunks(min(entries, load.events) * load.record_bytes))
 
 
 def _kb(size: int) -> int:

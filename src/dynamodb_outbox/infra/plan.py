@@ -5,6 +5,7 @@ The renderings have no other source. What is made, and how it is set, is decided
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +97,12 @@ def _bus(deployment: Deployment) -> tuple[Resource, ...]:
         return ()
     bus: Value = deployment.bus.arn
     if deployment.new_bus:
-        found.append(Bus(id="Bus", name=deployment.bus.sample.rpartition("/")[2]))
+        found.append(Bus(id="Bus", name=deployment.bus.name))
         bus = Attribute("Bus", "arn")
     if deployment.archived_days:
-        name = f"{deployment.prefix}-archive"[:ARCHIVE_NAME_LENGTH]
-        found.append(Archive(id="Archive", name=name, bus=bus, days=deployment.archived_days))
+        found.append(
+            Archive(id="Archive", name=_name_of_archive(deployment.prefix), bus=bus, days=deployment.archived_days)
+        )
     return tuple(found)
 
 
@@ -126,6 +128,15 @@ def _function(deployment: Deployment, id_: str, **own: Any) -> Function:
         environment=deployment.variables(),
         **own,
     )
+
+
+def _name_of_archive(prefix: str) -> str:
+    """Return a name that another prefix does not have; where it is too long a part of it is a hash."""
+    name = f"{prefix}-archive"
+    if len(name) <= ARCHIVE_NAME_LENGTH:
+        return name
+    end = f"-{hashlib.sha256(prefix.encode()).hexdigest()[:8]}-archive"
+    return prefix[: ARCHIVE_NAME_LENGTH - len(end)] + end
 
 
 def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:

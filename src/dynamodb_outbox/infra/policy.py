@@ -9,8 +9,9 @@ Every statement names single actions and single resources. Which calls a functio
     Query                         the sweeper: the index, and where there is a sort key the partition of a key
     the sink's two or three       publishing, and asking whether the destination is there
 
-Of an event bus the default bus is part: when a bus is not found the sink asks for that one, to learn whose account it
-is in. Were that refused, it could not be told that the bus is missing, and events would be published to nobody.
+Of an event bus the default bus of its Region is part: when a bus is not found the sink asks for that one, to learn
+whose account it is in. Were that refused, it could not be told that the bus is missing, and events would be published
+to nobody.
 
 In the name of the relay's role Lambda reads the stream and stores what it gives up; in both names it writes the log.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.infra.destinations import DEFAULT_BUS
+from dynamodb_outbox.infra.destinations import default_buses
 from dynamodb_outbox.infra.references import TABLE_ARN, Local, Value, joined
 from dynamodb_outbox.infra.resources import Statement
 
@@ -84,8 +85,9 @@ def _publishing(deployment: Deployment) -> Iterator[Statement]:
     for kind, actions in _PUBLISHING.items():
         if arns := tuple(each.arn for each in deployment.destinations if each.kind == kind):
             yield Statement(sid=f"Publish{kind.title()}", actions=actions, resources=arns)
-            if kind == "bus" and DEFAULT_BUS not in arns:
-                yield Statement(sid="WhoseAccount", actions=actions[1:], resources=(DEFAULT_BUS,))
+            own = default_buses(deployment.destinations) if kind == "bus" else ()
+            if others := tuple(each for each in own if each not in arns):
+                yield Statement(sid="WhoseAccount", actions=actions[1:], resources=others)
 
 
 def _given_up(deployment: Deployment, arn: Value) -> Iterator[Statement]:

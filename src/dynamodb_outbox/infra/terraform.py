@@ -23,15 +23,8 @@ __all__ = ["terraform"]
 
 _PROVIDER = {"source": "hashicorp/aws", "version": ">= 6.0"}
 _REGION = Expression("data.aws_region.current.region")
-_ARN = (
-    "arn:",
-    Expression("data.aws_partition.current.partition"),
-    ":{}:",
-    _REGION,
-    ":",
-    Expression("data.aws_caller_identity.current.account_id"),
-    ":",
-)
+_PARTITION = Expression("data.aws_partition.current.partition")
+_ACCOUNT = Expression("data.aws_caller_identity.current.account_id")
 
 
 def terraform(deployment: Deployment, code: str) -> str:
@@ -71,8 +64,8 @@ class _References:
         found: list[str | Expression] = []
         for part in value.parts if isinstance(value, Joined) else (value,):
             if isinstance(part, Local):
-                found += [each.format(part.service) if isinstance(each, str) else each for each in _ARN]
-                found.append(part.resource)
+                region = _REGION if part.region is None else part.region
+                found += ["arn:", _PARTITION, f":{part.service}:", region, ":", _ACCOUNT, f":{part.resource}"]
             else:
                 found.append(part if isinstance(part, str) else self._expression(part))
         return tuple(found)

@@ -99,10 +99,29 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
 def _deploy(client: Callable[[str], Any], options: argparse.Namespace) -> None:
     if options.package is None:
         raise ConfigurationError("--template needs --package: what `outbox package` writes.")
-    template = json.loads(options.template.read_text(encoding="utf-8"))
+    template = _template_in(options.template)
     package = options.package.read_bytes()
     left_out = deploy(client, template, package, name=options.stack, parameters=dict(options.parameter))
     _tell(f"stack {options.stack} is deployed, without {', '.join(left_out) or 'nothing'}")
+
+
+def _template_in(file: Path) -> dict[str, Any]:
+    """Return the template in a file. Raises ConfigurationError for what is none: then nothing is made."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{file}: no JSON ({error}); `outbox infra cloudformation --json` prints it."
+        ) from None
+    resources = found.get("Resources") if isinstance(found, dict) else None
+    parts = list(resources.values()) if isinstance(resources, dict) else []
+    if not parts or not all(map(_is_resource, parts)) or not isinstance(found.get("Outputs", {}), dict):
+        raise ConfigurationError(f"{file}: no template: a JSON object with `Resources`, each of a `Type`, is needed.")
+    return dict(found)
+
+
+def _is_resource(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("Type"), str) and isinstance(part.get("Properties", {}), dict)
 
 
 def _tell(text: str) -> None:
