@@ -44,6 +44,7 @@ __all__ = [
     "ITEM_HEADROOM_BYTES",
     "ITERATOR_MS",
     "LEAST_RECORD_AGE_S",
+    "MAX_EVENT_BYTES",
     "MESSAGE_ATTRIBUTES",
     "MESSAGE_GROUP_LENGTH",
     "METRIC_VALUES",
@@ -86,6 +87,7 @@ ITEM_BYTES = 400 * 1024  # [DDG]
 ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, and an item at the limit cannot be settled
 CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
 ELEMENT_BYTES = 1  # [DDG] more for each of its elements
+MAX_EVENT_BYTES = 256 * 1024  # ours, when nothing else is said: what EventBridge takes in every Region [EBG]
 DECODED_BYTES = TRANSACTION_BYTES  # ours: of a compressed attribute; compression saves storage and raises no limit
 ATTRIBUTE_NAME_BYTES = 65_535  # [BC, DDG] of an attribute that is no key
 PARTITION_KEY_BYTES = 2048  # [DDG]

@@ -22,8 +22,7 @@ from dynamodb_outbox.doctor.checks import (
     of_system,
 )
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, name_in, seen
-from dynamodb_outbox.infra.alarms import alarms
-from dynamodb_outbox.infra.deployment import Deployment
+from dynamodb_outbox.infra.alarms import alarms_for
 from dynamodb_outbox.infra.references import Attribute
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_SAMPLE = Deployment(table="table", sink="bus:default", notify="nobody@example.com", name="x")
 _AWS_KEY = "alias/aws/"
 
 _About = Callable[["System"], Iterable[Subject]]
@@ -144,7 +142,7 @@ def _locked(arn: str, system: System) -> Iterator[Said]:
 
 def _check(wanted: Wanted) -> Check:
     return Check(
-        id=f"alarm-{wanted.name.removeprefix('x-')}",
+        id=f"alarm-{wanted.slug}",
         severity=Severity.WARNING,
         asks=f"An alarm looks at {' and '.join(f'`{each.name}`' for each in wanted.metrics)}",
         about=_about(wanted),
@@ -155,7 +153,7 @@ def _check(wanted: Wanted) -> Check:
 
 
 CHECKS = (
-    *(_check(each) for each in alarms(_SAMPLE, "arn:aws:sns:us-east-1:000000000000:x")),
+    *(_check(each) for each in alarms_for("any", "any", lag_minutes=1, sweep_minutes=1)),
     Check(
         id="alarm-silent",
         severity=Severity.WARNING,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings
 from dynamodb_outbox.doctor.inventory import name_in, seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.doctor.system import StreamMapping, System
 
 __all__ = ["CHECKS"]
-
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> --destination-config "
 
 
 def _missing(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -35,14 +34,13 @@ def _numbers_alone(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 
 CHECKS = (
-    Check(
-        id="on-failure-missing",
-        severity=Severity.WARNING,
+    mapping_check(
+        "on-failure-missing",
+        Severity.WARNING,
         asks="The mapping has an on-failure destination",
-        about=of_mappings,
         look=_missing,
         consequence="What is given up is gone from the stream, and nobody knows which records these were.",
-        command=_UPDATE + '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
+        option='--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
         snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
     ),
     Check(
@@ -54,15 +52,14 @@ CHECKS = (
         consequence="What is given up is dropped.",
         command="make <destination> again, or name another one",
     ),
-    Check(
-        id="on-failure-numbers",
-        severity=Severity.NOTE,
+    mapping_check(
+        "on-failure-numbers",
+        Severity.NOTE,
         asks="The on-failure destination is a bucket",
-        about=of_mappings,
         look=_numbers_alone,
         consequence="Queues and topics get sequence numbers alone, which nobody can look up once the stream has "
         "forgotten them, after 24 hours.",
-        command=_UPDATE + '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
+        option='--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
         snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
     ),
 )

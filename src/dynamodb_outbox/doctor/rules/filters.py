@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.eventsource.filters import Filters, compile_filters
 from dynamodb_outbox.core.record.place import stream_filter
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings, relay_of
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
 from dynamodb_outbox.doctor.samples import Samples, stream_samples
 from dynamodb_outbox.errors import InvalidFilter
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.doctor.system import StreamMapping, System
 
 __all__ = ["CHECKS"]
-
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _compiled(mapping: StreamMapping) -> Filters:
@@ -71,15 +70,20 @@ def _with_filter(said: str, mapping: StreamMapping, system: System) -> Evidence:
     return Evidence(said, {"filter": right})
 
 
-def _check(id_: str, severity: Severity, asks: str, consequence: str, look: Callable[..., Iterator[Said]]) -> Check:
-    return Check(
-        id=id_,
-        severity=severity,
+def _check(
+    id_: str,
+    severity: Severity,
+    asks: str,
+    consequence: str,
+    look: Callable[..., Iterator[Said]],
+) -> Check:
+    return mapping_check(
+        id_,
+        severity,
         asks=asks,
-        about=of_mappings,
         look=look,
         consequence=consequence,
-        command=_UPDATE + '--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
+        option='--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
         snippet="FilterCriteria: {Filters: [{Pattern: <filter>}]}",
     )
 

@@ -17,6 +17,7 @@ from dynamodb_outbox.doctor.checks import (
     relay_of,
 )
 from dynamodb_outbox.doctor.inventory import Unseen, same_arn, seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.doctor.system import Function, StreamMapping, System
 
 __all__ = ["CHECKS"]
-
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _no_relay(system: System, _same: System) -> Iterator[Said]:
@@ -109,14 +108,13 @@ CHECKS = (
         "--event-source-arn <stream>",
         snippet="a mapping as `outbox infra` prints it",
     ),
-    Check(
-        id="mapping-disabled",
-        severity=Severity.ERROR,
+    mapping_check(
+        "mapping-disabled",
+        Severity.ERROR,
         asks="The mapping is enabled",
-        about=of_mappings,
         look=_disabled,
         consequence="Nothing is relayed, and after 24 hours the stream forgets.",
-        command=_UPDATE + "--enabled",
+        option="--enabled",
         snippet="Enabled: true",
     ),
     Check(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.limits import MAX_EVENT_BYTES
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_targets
 from dynamodb_outbox.doctor.inventory import ANY_REGION, Unseen, seen, segments
 from dynamodb_outbox.doctor.roles import allows
-from dynamodb_outbox.outbox import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
