@@ -168,22 +168,24 @@ def _delivered(set_up: _SetUp) -> Guarantee:
 
 _ASKED_AGAIN_S = 60  # that is `verified_ms` of a relay
 
+_BUS = (
+    "EventBridge says yes to events for a bus that does not exist, and drops them. A bus is asked for before it is "
+    f"sent anything, and again after {_ASKED_AGAIN_S} s: what is sent to one that was deleted meanwhile is lost, and "
+    "one of another account cannot be asked for."
+)
+_NO_BUS = (
+    "A queue or a topic as the sink, of which FIFO ones keep the order of a key, too: they refuse what comes when they "
+    "are gone. An archive of the bus does not help: it has nothing of what came when there was no bus."
+)
 _TAKING: tuple[tuple[Callable[[_SetUp], bool], str, str], ...] = (
-    (
-        lambda set_up: set_up.sink == "bus",
-        "EventBridge says yes to events for a bus that does not exist, and drops them. A bus is asked for before "
-        f"events are sent to it, and again after {_ASKED_AGAIN_S} s: what is sent to one that was deleted meanwhile is "
-        "lost, and one of another account cannot be asked for.",
-        "A queue or a topic as the sink, of which FIFO ones keep the order of a key, too: they refuse what comes when "
-        "they are gone. An archive of the bus does not help: it has nothing of what came when there was no bus.",
-    ),
+    (lambda set_up: set_up.sink == "bus", _BUS, _NO_BUS),
     (
         lambda set_up: set_up.on_poison == "block",
         "What can never be accepted is held, not parked: its key waits until the sink takes it.",
         "on_poison='park' parks it, and its key goes on.",
     ),
 )
-"""What of the sink and of what it refuses limits P2: when, why, and what would change it."""
+"""What limits P2 besides the sweeper: when, why, and what would change it."""
 
 
 def _unswept(set_up: _SetUp) -> str:

@@ -42,6 +42,7 @@ CHECKS = (
         consequence="What is given up is gone from the stream, and nobody knows which records these were.",
         option='--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
         snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
+        closes=("failure",),
     ),
     Check(
         id="on-failure-gone",
@@ -51,6 +52,7 @@ CHECKS = (
         look=_gone,
         consequence="What is given up is dropped.",
         command="make <destination> again, or name another one",
+        closes=("failure",),
     ),
     mapping_check(
         "on-failure-numbers",

@@ -7,7 +7,7 @@ filter is read as Lambda reads it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.filters import Filters, compile_filters
 from dynamodb_outbox.core.record.place import stream_filter
@@ -76,6 +76,7 @@ def _check(
     asks: str,
     consequence: str,
     look: Callable[..., Iterator[Said]],
+    **more: Any,
 ) -> Check:
     return mapping_check(
         id_,
@@ -85,6 +86,7 @@ def _check(
         consequence=consequence,
         option='--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
         snippet="FilterCriteria: {Filters: [{Pattern: <filter>}]}",
+        **more,
     )
 
 
@@ -95,6 +97,7 @@ CHECKS = (
         "The filter is one that Lambda documents",
         "A pattern with a fault lets nothing through, or is refused when it is deployed.",
         _filter_invalid,
+        closes=("stream",),
     ),
     _check(
         "filter-missing",
@@ -109,6 +112,8 @@ CHECKS = (
         "The filter, tried: records of the layout pass",
         "What does not pass is never relayed; it waits for the sweeper, if there is one.",
         _filter_blocks,
+        limits=("P4",),
+        closes=("stream",),
     ),
     _check(
         "filter-settles",

@@ -102,6 +102,8 @@ CHECKS = (
         consequence="What the relay answers as failed counts as done: the stream brings it no more.",
         option="--function-response-types ReportBatchItemFailures",
         snippet="FunctionResponseTypes: [ReportBatchItemFailures]",
+        breaks=("P4",),
+        closes=("stream",),
     ),
     mapping_check(
         "bisect",
@@ -120,6 +122,7 @@ CHECKS = (
         consequence="The records of a key are different items: several invocations publish them in any order.",
         option="--parallelization-factor 1",
         snippet="ParallelizationFactor: 1",
+        breaks=("P4",),
     ),
     mapping_check(
         "retries-ordered",
@@ -130,6 +133,7 @@ CHECKS = (
         "overtake them.",
         option="--maximum-retry-attempts -1",
         snippet="MaximumRetryAttempts: -1",
+        limits=("P4",),
     ),
     mapping_check(
         "retries-unordered",
@@ -149,6 +153,7 @@ CHECKS = (
         "counts it.",
         option="--maximum-record-age-in-seconds 43200",
         snippet="MaximumRecordAgeInSeconds: 43200",
+        closes=("failure",),
     ),
     mapping_check(
         "record-age-short",
@@ -158,6 +163,7 @@ CHECKS = (
         consequence="A bus that is down for that long has its events given up.",
         option="--maximum-record-age-in-seconds 43200",
         snippet="MaximumRecordAgeInSeconds: 43200",
+        limits=("P4",),
     ),
     mapping_check(
         "batch-size",

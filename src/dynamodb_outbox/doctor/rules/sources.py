@@ -95,6 +95,7 @@ CHECKS = (
         look=_no_relay,
         consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
         command="`outbox infra` prints one; --relay names a function of your own",
+        closes=("stream",),
     ),
     Check(
         id="mapping-missing",
@@ -107,6 +108,7 @@ CHECKS = (
         "--function-response-types ReportBatchItemFailures --bisect-batch-on-function-error "
         "--event-source-arn <stream>",
         snippet="a mapping as `outbox infra` prints it",
+        closes=("stream",),
     ),
     mapping_check(
         "mapping-disabled",
@@ -116,6 +118,7 @@ CHECKS = (
         consequence="Nothing is relayed, and after 24 hours the stream forgets.",
         option="--enabled",
         snippet="Enabled: true",
+        closes=("stream",),
     ),
     Check(
         id="stream-stale",
@@ -126,6 +129,7 @@ CHECKS = (
         consequence="The stream was switched off and on: the mapping reads one that nothing is written to any more.",
         command="delete the mapping, and make it for <stream>; what was written meanwhile is swept",
         snippet="EventSourceArn: !GetAtt <the table>.StreamArn",
+        closes=("stream",),
     ),
     Check(
         id="mapping-troubled",
@@ -135,6 +139,7 @@ CHECKS = (
         look=_troubled,
         consequence="Invocations fail, or the mapping cannot read the stream or store what it gives up.",
         command="aws logs tail <group> --since 1h",
+        limits=("P2",),
     ),
     Check(
         id="relayed-twice",
@@ -144,6 +149,8 @@ CHECKS = (
         look=_several,
         consequence="Each event is published by each of them, and the one takes the other's settling for its own.",
         command="keep one relay: fan-out belongs to the bus",
+        breaks=("P4",),
+        limits=("P2",),
     ),
     Check(
         id="stream-readers",
@@ -164,5 +171,6 @@ CHECKS = (
         command="the position of a mapping cannot be changed: make it anew with TRIM_HORIZON when it is replaced; "
         "until then the sweeper has what was missed",
         snippet="StartingPosition: TRIM_HORIZON",
+        limits=("P2", "P4"),
     ),
 )

@@ -71,6 +71,7 @@ CHECKS = (
         look=_missing,
         consequence="What the stream misses or forgets stays pending, and is never published.",
         command="the sweeper of `outbox infra`; or: outbox sweep --table <table>",
+        closes=("sweep",),
     ),
     Check(
         id="sweeper-unscheduled",
@@ -81,6 +82,7 @@ CHECKS = (
         consequence="Nobody sweeps.",
         command="<remedy>",
         snippet="Events: {Schedule: {Type: Schedule, Properties: {Schedule: rate(1 minute)}}}",
+        closes=("sweep",),
     ),
     Check(
         id="sweeper-rare",
@@ -99,5 +101,7 @@ CHECKS = (
         look=_different,
         consequence="The sweeper publishes elsewhere, or takes other items for records.",
         command="give both functions the same OUTBOX_ variables",
+        limits=("P4",),
+        closes=("sweep",),
     ),
 )

@@ -136,6 +136,7 @@ CHECKS = (
         command="aws dynamodb update-table --table-name <table> "
         "--stream-specification StreamEnabled=true,StreamViewType=NEW_IMAGE",
         snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+        closes=("stream",),
     ),
     Check(
         id="stream-view",
@@ -147,6 +148,7 @@ CHECKS = (
         command="a view cannot be changed: switch the stream off, on again with NEW_IMAGE, and make the mapping anew "
         "for the new stream ARN; what is pending meanwhile is swept",
         snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+        closes=("stream",),
     ),
     Check(
         id="table-keys",
@@ -156,6 +158,7 @@ CHECKS = (
         look=_keys,
         consequence="Records are not told from other items, or cannot be settled.",
         command="OUTBOX_LAYOUT of the function, or Layout(pk=..., sk=..., pk_type=..., sk_type=...), names the keys",
+        closes=("stream", "sweep"),
     ),
     Check(
         id="pending-index",
@@ -172,6 +175,7 @@ CHECKS = (
         snippet="GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: [{AttributeName: ob_pending, KeyType: HASH}, "
         "{AttributeName: <at>, KeyType: RANGE}], Projection: {ProjectionType: INCLUDE, "
         "NonKeyAttributes: [<id>, <key>]}}]",
+        closes=("sweep",),
     ),
     Check(
         id="ttl-off",
@@ -193,6 +197,7 @@ CHECKS = (
         consequence="What is published is never removed; records may be, by an attribute of another meaning.",
         command="Layout(ttl=...) of writer and relay names the table's; or: aws dynamodb update-time-to-live",
         snippet="TimeToLiveSpecification: {AttributeName: <ttl>, Enabled: true}",
+        limits=("P2",),
     ),
     Check(
         id="ttl-unit",
@@ -212,6 +217,8 @@ CHECKS = (
         consequence="No sweeper sees them until they are parked: the stream, and redriving what the mapping gave up, "
         "are all they have.",
         command="write them with `outbox.records()`; until then keep the on-failure destination and its alarms",
+        breaks=("P6",),
+        limits=("P1", "P2"),
     ),
     Check(
         id="recovery-off",
@@ -242,6 +249,7 @@ CHECKS = (
         look=_strong,
         consequence="It takes no transactions: no event can be committed with its change. It has no TTL either.",
         command="a table of one Region, or a global one with eventual consistency, for entities and records",
+        breaks=("P1", "P5", "P6"),
     ),
     Check(
         id="replicas",
@@ -252,5 +260,6 @@ CHECKS = (
         consequence="A record is published in the Region that it was written in: each Region that writes needs a relay "
         "and a sweeper of its own. There, one mapping may read a stream.",
         command="deploy `outbox infra` in each Region that writes",
+        limits=("P2", "P4"),
     ),
 )
