@@ -12,7 +12,7 @@ from doctor_ground import BUS, PAYLOADS, PLACE, QUEUE, UNORDERED, World, said
 
 from dynamodb_outbox.doctor.checks import Severity
 from dynamodb_outbox.doctor.choosing import system_of
-from dynamodb_outbox.doctor.inventory import Piece
+from dynamodb_outbox.doctor.inventory import Piece, Unseen
 from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.doctor.rules import CHECKS
 from dynamodb_outbox.infra.plan import resources_of
@@ -102,12 +102,16 @@ def another_relay(world: World) -> None:
     world.pieces["Again"] = Piece("Again", one.kind, one.arn, one.properties)
 
 
-def two_more_readers(world: World) -> None:
-    """Let two other functions read the stream."""
-    one = world.pieces["RelayStream"]
-    for name in ("First", "Second"):
-        told = {**one.properties, "FunctionName": name}
-        world.pieces[name] = Piece(name, one.kind, f"arn:aws:lambda:{PLACE}:event-source-mapping:{name}", told)
+def more_readers(*names: str) -> Callable[[World], object]:
+    """Let other functions read the stream."""
+
+    def change(world: World) -> None:
+        one = world.pieces["RelayStream"]
+        for name in names:
+            told = {**one.properties, "FunctionName": name}
+            world.pieces[name] = Piece(name, one.kind, f"arn:aws:lambda:{PLACE}:event-source-mapping:{name}", told)
+
+    return change
 
 
 def to_a_queue(world: World) -> None:
@@ -199,7 +203,7 @@ BREAKS = (
     Break("stream-stale", mapping(EventSourceArn=f"arn:aws:dynamodb:{PLACE}:table/shop/stream/old"), "stream/old"),
     Break("mapping-troubled", mapping(LastProcessingResult="PROBLEM: Function call failed"), "Function call failed"),
     Break("relayed-twice", another_relay, "2 mappings"),
-    Break("stream-readers", two_more_readers, "3 mappings"),
+    Break("stream-readers", more_readers("First", "Second"), "3 mappings"),
     Break("starting-position", mapping(StartingPosition="LATEST"), "LATEST"),
     Break("partial-failures", mapping(FunctionResponseTypes=None), "[]"),
     Break("bisect", mapping(BisectBatchOnFunctionError="false")),
@@ -302,6 +306,25 @@ def test_nothing_is_found_in_what_is_right(deployment: Deployment) -> None:
     assert (found.findings, found.unjudged) == ((), ())
     assert found.is_well
     assert [each.promise for each in found.promises] == ["P1", "P2", "P3", "P4", "P5", "P6", "P7"]
+
+
+def test_a_stream_has_two_readers_and_one_where_the_table_has_replicas() -> None:
+    """Where it is not seen whether there are any, a second reader is not judged; a third one is."""
+    world = World()
+    more_readers("Other")(world)
+    assert said(world.report()) == []
+    table(Replicas=Unseen("why"))(world)
+    assert (said(world.report()), [each.id for each in world.report().unjudged]) == ([], ["replicas", "stream-readers"])
+    more_readers("Third")(world)
+    assert said(world.report()) == ["stream-readers"]
+    without("Third")(world)
+    table(Replicas=[{"Region": "us-east-1"}, {"Region": "us-west-2"}])(world)
+    found = world.report()
+    assert set(said(found)) == {"stream-readers", "replicas"}
+    (readers,) = (each for each in found.findings if each.id == "stream-readers")
+    assert readers.evidence == "2 mappings read the table's stream, and it has replicas in us-west-2"
+    without("Other")(world)
+    assert said(world.report()) == ["replicas"]
 
 
 def test_every_check_is_broken_here() -> None:

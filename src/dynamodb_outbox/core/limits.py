@@ -36,6 +36,7 @@ __all__ = [
     "FUNCTION_LONGEST_MS",
     "FUNCTION_MEMORY_MB",
     "FUNCTION_TIMEOUT_MS",
+    "GLOBAL_STREAM_READERS",
     "INT64_MAX",
     "INT64_MIN",
     "INVOCATION_BYTES",
@@ -104,6 +105,7 @@ STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making
 STREAM_READERS = 2  # [LDG] of a shard at the same time, before they are throttled
+GLOBAL_STREAM_READERS = 1  # [LDG] as above, where the table has replicas
 STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
 TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.limits import STREAM_READERS
+from dynamodb_outbox.core.limits import GLOBAL_STREAM_READERS, STREAM_READERS
 from dynamodb_outbox.doctor.checks import (
     Check,
     Evidence,
@@ -78,6 +78,8 @@ def _readers(system: System, _same: System) -> Iterator[Said]:
     readers = seen(system.readers)
     if readers > STREAM_READERS:
         yield f"{readers} mappings read the table's stream"
+    elif readers > GLOBAL_STREAM_READERS and (others := seen(seen(system.table).replicas)):
+        yield f"{readers} mappings read the table's stream, and it has replicas in {', '.join(sorted(others))}"
 
 
 def _start(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -155,10 +157,11 @@ CHECKS = (
     Check(
         id="stream-readers",
         severity=Severity.WARNING,
-        asks="At most two mappings read the stream",
+        asks="At most two mappings read the stream, and one where the table has replicas (Pipes read it, too, and are "
+        "not counted)",
         about=of_system,
         look=_readers,
-        consequence="Shards are read by two at once without throttling: with more, all of them come late.",
+        consequence="Shards are read by so many at once without throttling: with more, all of them come late.",
         command="let the other consumers read from the bus",
     ),
     Check(
