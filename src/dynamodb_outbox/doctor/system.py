@@ -27,6 +27,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "Statement",
+    "Store",
     "StreamMapping",
     "System",
     "Table",
@@ -210,6 +211,13 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Store:
+    """Where a mapping stores what it gives up, and the KMS key of a queue or topic; a bucket's is not looked at."""
+
+    key: Seen[str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """What invokes a sweeper, and how many minutes there are between two runs."""
 
@@ -234,8 +242,8 @@ class System:
 
     `mappings` are those of relays; `relays` and `sweepers` are functions; `unseen_relay` says why there is no relay,
     where there may be one, `unseen_mapping` and `unseen_alarm` why there may be more than those that are here.
-    `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations
-    that exist or do not, by ARN.
+    `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations by ARN, None for one that
+    is not there.
     """
 
     source: Literal["account", "template"]
@@ -249,7 +257,7 @@ class System:
     sweepers: Seen[tuple[Function, ...]]
     schedules: Mapping[str, Seen[tuple[Schedule, ...]]] = field(hash=False)
     targets: Seen[tuple[Target, ...]]
-    failures: Mapping[str, Seen[bool]] = field(hash=False)
+    failures: Mapping[str, Seen[Store | None]] = field(hash=False)
     alarms: Seen[tuple[Alarm, ...]]
     unseen_alarm: Unseen | None
     topics: Mapping[str, Seen[Topic | None]] = field(hash=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings, relay_of
+from dynamodb_outbox.doctor.encryption import key_denied
 from dynamodb_outbox.doctor.inventory import name_in, seen
 from dynamodb_outbox.doctor.mapping_checks import mapping_check
 
@@ -23,8 +24,15 @@ def _missing(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 def _gone(mapping: StreamMapping, system: System) -> Iterator[Said]:
     arn = seen(mapping.on_failure)
-    if arn is not None and not seen(system.failures[arn]):
+    if arn is not None and seen(system.failures[arn]) is None:
         yield Evidence(f"{arn} is not there", {"destination": name_in(arn)})
+
+
+def _locked(mapping: StreamMapping, system: System) -> Iterator[Said]:
+    arn = seen(mapping.on_failure)
+    store = None if arn is None else seen(system.failures[arn])
+    if store is not None:
+        yield from key_denied(relay_of(mapping, system), str(arn), seen(store.key))
 
 
 def _numbers_alone(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -52,6 +60,16 @@ CHECKS = (
         look=_gone,
         consequence="What is given up is dropped.",
         command="make <destination> again, or name another one",
+        closes=("failure",),
+    ),
+    Check(
+        id="on-failure-key",
+        severity=Severity.ERROR,
+        asks="The relay's role may use the KMS key of a queue or topic for what is given up",
+        about=of_mappings,
+        look=_locked,
+        consequence="Lambda cannot store what is given up: it is dropped.",
+        command="allow kms:Decrypt and kms:GenerateDataKey on <key>: `outbox infra ... --on-failure-kms-key`",
         closes=("failure",),
     ),
     mapping_check(
