@@ -81,7 +81,7 @@ class _Alarms:
         )
         yield self._alarm(
             "Dropped",
-            "The mapping gave records up, and stored them nowhere. They are still pending in the table.",
+            "The mapping gave records up, and stored them nowhere. The table has them; those in its index are swept.",
             _metric("DroppedEventCount", _MAPPING),
         )
         yield self._alarm(
@@ -141,7 +141,7 @@ class _Alarms:
         )
         yield self._alarm(
             "SweeperStopped",
-            "The sweeper does not run: what the stream misses stays pending.",
+            "The sweeper does not run: what the stream misses is not published.",
             _metric("Invocations", _SWEEPER, period_s=self._sweep_s),
             comparison="LessThanThreshold",
             threshold=1,

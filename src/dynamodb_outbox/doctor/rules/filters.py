@@ -110,7 +110,7 @@ CHECKS = (
         "filter-blocks",
         Severity.ERROR,
         "The filter, tried: records of the layout pass",
-        "What does not pass is never relayed; it waits for the sweeper, if there is one.",
+        "What does not pass is never relayed, unless a sweeper finds it in the index.",
         _filter_blocks,
         limits=("P4",),
         closes=("stream",),

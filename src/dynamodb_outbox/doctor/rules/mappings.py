@@ -12,6 +12,7 @@ from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.doctor.checks import Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import seen
 from dynamodb_outbox.doctor.mapping_checks import mapping_check
+from dynamodb_outbox.infra.plan import RECORD_AGE_S, UNORDERED_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,8 @@ def _batch(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 def _window(mapping: StreamMapping, system: System) -> Iterator[Said]:
     window = seen(mapping.window_s)
-    swept = [seen(each.settings.min_age_s) for each in system.sweepers] if isinstance(system.sweepers, tuple) else []
+    sweepers = system.sweepers if isinstance(system.sweepers, tuple) else ()
+    swept = [seen(each.settings.min_age_s) for each in sweepers if seen(each.settings.layout).settle != "none"]
     if window > _LONG_WINDOW_S:
         overtaken = f", and the sweeper takes what is {min(swept)} s old" if swept and window >= min(swept) else ""
         yield f"MaximumBatchingWindowInSeconds is {window}{overtaken}"
@@ -141,8 +143,8 @@ CHECKS = (
         asks="Retries have an end where no order is kept",
         look=_retries_unordered,
         consequence="What fails time and again holds its shard until it is too old, and nothing needs it to.",
-        option="--maximum-retry-attempts 100",
-        snippet="MaximumRetryAttempts: 100",
+        option=f"--maximum-retry-attempts {UNORDERED_RETRIES}",
+        snippet=f"MaximumRetryAttempts: {UNORDERED_RETRIES}",
     ),
     mapping_check(
         "record-age",
@@ -151,8 +153,8 @@ CHECKS = (
         look=_age,
         consequence="The stream forgets a record before the mapping gives it up: no destination gets it, no metric "
         "counts it.",
-        option="--maximum-record-age-in-seconds 43200",
-        snippet="MaximumRecordAgeInSeconds: 43200",
+        option=f"--maximum-record-age-in-seconds {RECORD_AGE_S}",
+        snippet=f"MaximumRecordAgeInSeconds: {RECORD_AGE_S}",
         closes=("failure",),
     ),
     mapping_check(
@@ -161,8 +163,8 @@ CHECKS = (
         asks="MaximumRecordAgeInSeconds is an hour at least",
         look=_age_short,
         consequence="A bus that is down for that long has its events given up.",
-        option="--maximum-record-age-in-seconds 43200",
-        snippet="MaximumRecordAgeInSeconds: 43200",
+        option=f"--maximum-record-age-in-seconds {RECORD_AGE_S}",
+        snippet=f"MaximumRecordAgeInSeconds: {RECORD_AGE_S}",
         limits=("P4",),
     ),
     mapping_check(
