@@ -283,6 +283,14 @@ BREAKS = (
     Break("payloads-early", kept(7), "after 7 days"),
     Break("metrics", variables(OUTBOX_METRICS="none"), "OUTBOX_METRICS is not emf"),
     Break("metrics", variables("Sweeper", OUTBOX_METRICS=""), "OUTBOX_METRICS is not emf"),
+    Break("alarm-relay-errors", piece("RelayErrorsAlarm", ComparisonOperator="LessThanThreshold", Threshold=0),
+          "-relay-errors looks at Errors, and never starts: LessThanThreshold 0"),
+    Break("alarm-dropped", piece("DroppedAlarm", Threshold="1e9"), "GreaterThanThreshold 1,000,000,000"),
+    Break("alarm-iterator-age", piece("IteratorAgeAlarm", Threshold=86_400_000), "GreaterThanThreshold 86,400,000"),
+    Break("alarm-oldest-pending", piece("OldestPendingAlarm", Threshold=10**9), "never starts"),
+    Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", Threshold=0), "LessThanThreshold 0"),
+    Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", ComparisonOperator="GreaterThanThreshold"), "Than"),
+    Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", TreatMissingData=None), "TreatMissingData is missing"),
     *(Break(f"alarm-{each.name.removeprefix('shop-outbox-')}", without(each.id), each.metrics[-1].name)
       for each in resources_of(BUS) if isinstance(each, Alarm)),
 )  # fmt: skip
@@ -348,6 +356,36 @@ def test_no_key_and_aws_own_need_no_permission(key: str | None) -> None:
     to_a_queue(world)
     piece("orders.fifo", KmsMasterKeyId=key)(world)
     assert said(world.report()) == ["on-failure-numbers"]
+
+
+@pytest.mark.parametrize(
+    ("alarm", "settings"),
+    [
+        ("RelayErrors", {"Threshold": "2.5"}),
+        ("RelayErrors", {"ComparisonOperator": "GreaterThanOrEqualToThreshold", "Threshold": 1}),
+        ("RelayErrors", {"ComparisonOperator": "GreaterThanUpperThreshold", "Threshold": None}),
+        ("SweeperStopped", {"ComparisonOperator": "LessThanOrEqualToThreshold", "Threshold": 0}),
+        ("Silence", {"ComparisonOperator": "LessThanThreshold", "Threshold": 1}),
+    ],
+)
+def test_when_an_alarm_starts_is_its_owners_matter(alarm: str, settings: dict[str, Any]) -> None:
+    """As long as it can: by another number, by a band that is learned, by what an expression comes to."""
+    world = World()
+    piece(f"{alarm}Alarm", **settings)(world)
+    assert said(world.report()) == []
+
+
+def test_one_alarm_that_can_start_is_enough() -> None:
+    """Whatever others there are; of one that is not seen nobody knows."""
+    world = World()
+    right = world.pieces["RelayErrorsAlarm"]
+    wrong = Piece("Wrong", right.kind, f"{right.arn}-x", {**right.properties, "AlarmName": "x", "Threshold": 10**9})
+    world.pieces["Wrong"] = wrong
+    assert said(world.report()) == []
+    piece("RelayErrorsAlarm", Threshold=Unseen("why"))(world)
+    assert (said(world.report()), [each.id for each in world.report().unjudged]) == ([], ["alarm-relay-errors"])
+    piece("RelayErrorsAlarm", Threshold="many")(world)
+    assert "is 'many', which is no number" in world.report().unjudged[0].why
 
 
 def test_every_check_is_broken_here() -> None:

@@ -174,10 +174,17 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """An alarm of CloudWatch. `relayed` is whether a composite alarm that notifies looks at it."""
+    """An alarm of CloudWatch. `relayed` is whether a composite alarm that notifies looks at it.
+
+    `computed`: it compares what an expression makes of its metrics. `threshold` is None where it is no number.
+    """
 
     name: str
     metrics: Seen[tuple[Metric, ...]]
+    computed: bool
+    comparison: Seen[str | None]
+    threshold: Seen[float | None]
+    missing: Seen[str | None]
     enabled: Seen[bool]
     actions: Seen[tuple[str, ...]]
     relayed: Seen[bool]

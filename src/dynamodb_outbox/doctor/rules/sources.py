@@ -124,8 +124,8 @@ CHECKS = (
         command="aws lambda create-event-source-mapping --function-name <function> --event-source-arn <stream> "
         "--starting-position TRIM_HORIZON --batch-size 1000 --parallelization-factor 1 "
         f"--maximum-retry-attempts <retries> --maximum-record-age-in-seconds {RECORD_AGE_S} "
-        "--bisect-batch-on-function-error --function-response-types ReportBatchItemFailures --metrics-config Metrics=EventCount "
-        "--filter-criteria <filter> --destination-config "
+        "--bisect-batch-on-function-error --function-response-types ReportBatchItemFailures "
+        "--metrics-config Metrics=EventCount --filter-criteria <filter> --destination-config "
         '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
         snippet="a mapping as `outbox infra` prints it",
         closes=("stream",),

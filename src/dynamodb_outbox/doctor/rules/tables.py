@@ -186,8 +186,8 @@ CHECKS = (
         '{"AttributeName":"<at>","KeyType":"RANGE"}],"Projection":{"ProjectionType":"INCLUDE",'
         '"NonKeyAttributes":["<id>","<key>"]}}}]\'',
         snippet="<anew>GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: "
-        "[{AttributeName: ob_pending, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], Projection: {ProjectionType: INCLUDE, "
-        "NonKeyAttributes: [<id>, <key>]}}]",
+        "[{AttributeName: ob_pending, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], "
+        "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [<id>, <key>]}}]",
         closes=("sweep",),
     ),
     Check(
