@@ -49,7 +49,8 @@ class OutboxRelay(Construct):
     table     a table of the CDK, which has a stream; or the name of one that is made here, as the layout has it
     sink      an event bus, topic or queue of the CDK; or what Deployment takes; or a dict of these by event type
     notify    a topic of the CDK; or what Deployment takes
-    on_failure, kms_key, sink_kms_key    a bucket, queue or topic, and keys, of the CDK; or what Deployment takes
+    on_failure, kms_key, sink_kms_key, on_failure_kms_key    a bucket, queue or topic, and keys, of the CDK; or what
+              Deployment takes
     code      the path of a package, as `outbox package` writes it; that of this version when not given
     settings  the further arguments of Deployment
 
@@ -73,7 +74,7 @@ class OutboxRelay(Construct):
         self._table = None if isinstance(table, str) else table
         if self._table is not None:
             settings = {"name": _name(self), **settings, "existing_table": True}
-        for what in ("on_failure", "kms_key", "sink_kms_key"):
+        for what in ("on_failure", "kms_key", "sink_kms_key", "on_failure_kms_key"):
             if settings.get(what) is not None:
                 settings[what] = self._stand_in(settings[what])
         self.deployment = Deployment(

@@ -46,6 +46,7 @@ BY_LAMBDA = {
     "GivenUpBucket": "the same page: both s3:PutObject and s3:ListBucket",
     "Log": "LDG, Sending function logs to CloudWatch Logs",
     "Key": "DDG, Encryption at rest: usage notes; LDG as for GivenUp",
+    "GivenUpKey": "LDG as for GivenUp: encryption of the destination with a key of one's own",
     "SinkKey": "SQS and SNS developer guides, Key management: producers",
 }
 """Statements for what AWS does in the role's name, and where that is documented."""

@@ -93,6 +93,14 @@ def only(deployment: Deployment, kind: type[Resource]) -> Any:
         ({"on_failure": "arn:aws:sns:::topic"}, "that of a queue or topic"),
         ({"on_failure": "arn:aws:kms:eu-west-1:123456789012:key/1"}, "on_failure is 'arn:aws:kms"),
         ({"kms_key": "alias/x"}, "kms_key is 'alias/x'"),
+        (
+            {"on_failure_kms_key": "arn:aws:kms:eu-west-1:123456789012:key/1"},
+            "on_failure_kms_key is that of on_failure",
+        ),
+        (
+            {"on_failure": "arn:aws:sqs:eu-west-1:123456789012:x", "on_failure_kms_key": "x"},
+            "on_failure_kms_key is 'x'",
+        ),
         ({"sink_kms_key": "arn:aws:kms:eu-west-1:123456789012:alias/x"}, "sink_kms_key is"),
         ({"timeout_s": 14}, "timeout_s is 14"),
         ({"sweep_minutes": 0}, "sweep_minutes is 0"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.doctor.checks import Finding, Unjudged
     from dynamodb_outbox.doctor.inventory import Inventory
+    from dynamodb_outbox.doctor.promised import Promised
     from dynamodb_outbox.doctor.report import Report
 
 __all__ = ["run"]
@@ -85,6 +86,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _not_seen(report.unjudged)
     if report.promises:
         yield "promises: " + ", ".join(f"{each.promise} {each.standing.value}" for each in report.promises)
+        yield from _reasons(report.promises)
     yield _summary(report)
 
 
@@ -101,6 +103,14 @@ def _not_seen(unjudged: Sequence[Unjudged]) -> Iterator[str]:
         together[each.subject, each.why].append(each.id)
     for (subject, why), ids in together.items():
         yield plain(f"not seen: {subject}: {why}: {', '.join(ids)}")
+
+
+def _reasons(promises: Sequence[Promised]) -> Iterator[str]:
+    """Yield one line for each promise that findings take from, or checks that could not be made may."""
+    for each in promises:
+        told = [", ".join(each.because), f"not seen: {', '.join(each.unseen)}" if each.unseen else ""]
+        if any(told):
+            yield f"{_INDENT}{each.promise}: {'; '.join(filter(None, told))}"
 
 
 def _summary(report: Report) -> str:

@@ -41,6 +41,7 @@ __all__ = [
     "FUNCTION_LONGEST_MS",
     "FUNCTION_MEMORY_MB",
     "FUNCTION_TIMEOUT_MS",
+    "GLOBAL_STREAM_READERS",
     "INT64_MAX",
     "INT64_MIN",
     "INVOCATION_BYTES",
@@ -49,6 +50,7 @@ __all__ = [
     "ITEM_HEADROOM_BYTES",
     "ITERATOR_MS",
     "LEAST_RECORD_AGE_S",
+    "MAX_EVENT_BYTES",
     "MESSAGE_ATTRIBUTES",
     "MESSAGE_GROUP_LENGTH",
     "METRIC_VALUES",
@@ -92,6 +94,7 @@ ITEM_BYTES = 400 * 1024  # [DDG]
 ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, and an item at the limit cannot be settled
 CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
 ELEMENT_BYTES = 1  # [DDG] more for each of its elements
+MAX_EVENT_BYTES = 256 * 1024  # ours, when nothing else is said: what EventBridge takes in every Region [EBG]
 DECODED_BYTES = TRANSACTION_BYTES  # ours: of a compressed attribute; compression saves storage and raises no limit
 ATTRIBUTE_NAME_BYTES = 65_535  # [BC, DDG] of an attribute that is no key
 PARTITION_KEY_BYTES = 2048  # [DDG]
@@ -108,6 +111,7 @@ STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making
 STREAM_READERS = 2  # [LDG] of a shard at the same time, before they are throttled
+GLOBAL_STREAM_READERS = 1  # [LDG] as above, where the table has replicas
 STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
 TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.metrics import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["alarms", "dashboard"]
+__all__ = ["alarms", "alarms_for", "dashboard"]
 
 _LAMBDA = "AWS/Lambda"
 _MINUTE_S = 60
@@ -54,22 +54,35 @@ _MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
 
 def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
-    found = _Alarms(deployment, notify)
+    return alarms_for(
+        deployment.prefix,
+        notify,
+        timeout_s=deployment.timeout_s,
+        lag_minutes=deployment.lag_minutes,
+        sweep_minutes=deployment.sweep_minutes,
+    )
+
+
+def alarms_for(
+    prefix: str, notify: Value, *, timeout_s: int, lag_minutes: int, sweep_minutes: int
+) -> tuple[Alarm, ...]:
+    """Return the alarms of any deployment: these are all that they depend on, as `Deployment` has it."""
+    found = _Alarms(prefix, notify, timeout_s, lag_minutes, sweep_minutes)
     return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
 
 
 class _Alarms:
     """Makes the alarms of a deployment."""
 
-    def __init__(self, deployment: Deployment, notify: Value) -> None:
-        self._prefix = deployment.prefix
+    def __init__(self, prefix: str, notify: Value, timeout_s: int, lag_minutes: int, sweep_minutes: int) -> None:
+        self._prefix = prefix
         self._notify = notify
-        self._late_ms = deployment.lag_minutes * _MINUTE_S * 1000
-        self._invocation_s = _MINUTE_S * math.ceil(2 * deployment.timeout_s / _MINUTE_S)
+        self._late_ms = lag_minutes * _MINUTE_S * 1000
+        self._invocation_s = _MINUTE_S * math.ceil(2 * timeout_s / _MINUTE_S)
         """A period in which an invocation of the relay begins, also when each one takes as long as it may."""
-        self._sweep_s = max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
+        self._sweep_s = max(_FIVE_S, 2 * sweep_minutes * _MINUTE_S)
         """A period in which there is a sweep."""
-        self._from_sweep_to_sweep_s = max(_FIVE_S, deployment.sweep_minutes * _MINUTE_S)
+        self._from_sweep_to_sweep_s = max(_FIVE_S, sweep_minutes * _MINUTE_S)
 
     def of_relay(self) -> Iterator[Alarm]:
         """Yield those on the relay's function and its mapping."""
@@ -83,7 +96,7 @@ class _Alarms:
         )
         yield self._alarm(
             "Dropped",
-            "The mapping gave records up, and stored them nowhere. They are still pending in the table.",
+            "The mapping gave records up, and stored them nowhere. The table has them; those in its index are swept.",
             _metric("DroppedEventCount", _MAPPING),
         )
         yield self._alarm(
@@ -144,7 +157,7 @@ class _Alarms:
         )
         yield self._alarm(
             "SweeperStopped",
-            "The sweeper does not run: what the stream misses stays pending.",
+            "The sweeper does not run: what the stream misses is not published.",
             _metric("Invocations", _SWEEPER, period_s=self._sweep_s),
             comparison="LessThanThreshold",
             threshold=1,
@@ -154,10 +167,8 @@ class _Alarms:
         )
 
     def _alarm(self, what: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", what).lower()
-        return Alarm(
-            id=f"{what}Alarm", name=f"{self._prefix}-{words}", says=says, metrics=metrics, notify=self._notify, **more
-        )
+        found = Alarm(id=f"{what}Alarm", name="", says=says, metrics=metrics, notify=self._notify, **more)
+        return replace(found, name=f"{self._prefix}-{found.slug}")
 
 
 def _metric(

@@ -87,6 +87,7 @@ class Deployment:
                      name
     kms_key          the ARN of the table's KMS key (of one that is there: its own), and of the bucket's
     sink_kms_key     the ARN of the KMS key of the topic or queue, where it has one
+    on_failure_kms_key     that of `on_failure`, where it has one of its own
     memory_mb        of both functions
     timeout_s        of the relay
     sweep_minutes    how often the sweeper runs
@@ -115,6 +116,7 @@ class Deployment:
     archive_days: int | None = None
     kms_key: str | None = None
     sink_kms_key: str | None = None
+    on_failure_kms_key: str | None = None
     memory_mb: int = 512
     timeout_s: int = 30
     sweep_minutes: int = 1
@@ -226,13 +228,15 @@ class Deployment:
             raise _refusal("notify")(f"is {shown(self.notify)}; an e-mail address or a topic's ARN is needed.")
         if found is not None:
             check_topic(found, _refusal("notify"))
-        for what in ("kms_key", "sink_kms_key"):
+        for what in ("kms_key", "sink_kms_key", "on_failure_kms_key"):
             key = getattr(self, what)
             found = None if key is None else arn_of(text(key, _refusal(what)))
             if key is not None and (found is None or found.service != "kms" or not found.resource.startswith("key/")):
                 raise _refusal(what)(f"is {shown(key)}; the ARN of a KMS key is needed.")
         if self.on_failure is not None:
             check_on_failure(text(self.on_failure, _refusal("on_failure")), _refusal("on_failure"))
+        elif self.on_failure_kms_key is not None:
+            raise _refusal("on_failure_kms_key")("is that of on_failure: the bucket that is made has kms_key.")
 
     def _check_together(self) -> None:
         if self.new_bus and (self.bus is None or not isinstance(self.bus.arn, Local)):

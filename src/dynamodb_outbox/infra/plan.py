@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "outputs_of", "resources_of"]
+__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "UNORDERED_RETRIES", "outputs_of", "resources_of"]
 
 RECORD_AGE_S = 12 * 3600
 """A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
@@ -44,7 +44,9 @@ RECORD_AGE_S = 12 * 3600
 KEPT_DAYS = 90
 """For how long a bucket keeps what somebody may still have to redrive or replay."""
 
-_UNORDERED_RETRIES = 100
+UNORDERED_RETRIES = 100
+"""How often what fails is tried again where no order is kept, and so nothing has to wait for it."""
+
 _SWEEPER_TIMEOUT_S = 120
 _OUTPUTS = (
     Attribute("Table", "name"),
@@ -160,7 +162,7 @@ def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
             filters=(json.dumps(stream_filter(deployment.layout)),),
             batch_size=deployment.batch_size,
             parallelization=deployment.parallelization,
-            retries=-1 if deployment.ordered else _UNORDERED_RETRIES,
+            retries=-1 if deployment.ordered else UNORDERED_RETRIES,
             record_age_s=RECORD_AGE_S,
             on_failure=on_failure,
             on_failure_kind=deployment.on_failure_kind,

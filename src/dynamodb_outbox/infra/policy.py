@@ -52,6 +52,7 @@ def relay_statements(deployment: Deployment, log_group: str, on_failure: Value) 
         Statement(sid="Stream", actions=_dynamodb(_STREAM), resources=(joined(TABLE_ARN, "/stream/*"),)),
         *_given_up(deployment, on_failure),
         *_keys(deployment),
+        *_key("GivenUpKey", deployment.on_failure_kms_key, deployment.on_failure_kind.lower()),
         _log(log_group),
     )
 
@@ -103,14 +104,16 @@ def _given_up(deployment: Deployment, arn: Value) -> Iterator[Statement]:
 
 
 def _keys(deployment: Deployment) -> Iterator[Statement]:
-    """Yield what encryption needs: used by DynamoDB, S3, SNS and SQS in the role's name, and by nobody else."""
-    own = [] if deployment.kms_key is None else ["dynamodb", "s3"]
-    sinks = [] if deployment.sink_kms_key is None else ["sns", "sqs"]
-    for sid, key, services in (("Key", deployment.kms_key, own), ("SinkKey", deployment.sink_kms_key, sinks)):
-        if key is not None:
-            via = {"kms:ViaService": [f"{service}.*.amazonaws.com" for service in services]}
-            actions = ("kms:Decrypt", "kms:GenerateDataKey")
-            yield Statement(sid=sid, actions=actions, resources=(key,), condition={"StringLike": via})
+    """Yield what encryption needs: used by AWS's services in the role's name, and by nobody else."""
+    yield from _key("Key", deployment.kms_key, "dynamodb", "s3")
+    yield from _key("SinkKey", deployment.sink_kms_key, "sns", "sqs")
+
+
+def _key(sid: str, key: str | None, *services: str) -> Iterator[Statement]:
+    if key is not None:
+        via = {"kms:ViaService": [f"{service}.*.amazonaws.com" for service in services]}
+        actions = ("kms:Decrypt", "kms:GenerateDataKey")
+        yield Statement(sid=sid, actions=actions, resources=(key,), condition={"StringLike": via})
 
 
 def _log(log_group: str) -> Statement:

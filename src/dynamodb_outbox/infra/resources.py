@@ -7,6 +7,7 @@ themselves: what is not here is in none of them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,11 @@ class Alarm:
     datapoints: int = 1
     missing: str = "notBreaching"
     notify: Value
+
+    @property
+    def slug(self) -> str:
+        """What it is about, in words with hyphens: the end of its name."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", self.id.removesuffix("Alarm")).lower()
 
 
 @dataclass(frozen=True, kw_only=True)
