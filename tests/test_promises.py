@@ -14,10 +14,11 @@ import pytest
 
 import dynamodb_outbox
 from dynamodb_outbox import Layout, guarantees
+from dynamodb_outbox.choices import SinkKind
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.core.relay.commands import Settings
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.promises import PROMISES, Guarantee, SinkKind, Standing
+from dynamodb_outbox.promises import PROMISES, Guarantee, Standing
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs/guarantees.md"
@@ -38,6 +39,9 @@ SET_UPS: dict[str, dict[str, Any]] = {
     "a table without a sort key": {"layout": Layout(pk="order_id", sk=None, own_partition=True)},
     "keys that are numbers": {"layout": Layout(pk_type="N")},
     "hand-written rows": {"hand_written": True},
+    "hand-written rows with their key in a column": {
+        "hand_written": True, "layout": Layout(columns={"key": "customer"}),
+    },
     "a standard topic": {"sink": "topic"},
     "a FIFO topic": {"sink": "topic.fifo"},
     "a standard queue": {"sink": "queue"},
@@ -83,6 +87,9 @@ def test_the_default_set_up() -> None:
         ({"hand_written": True}, "P1", LIMITED),
         ({"hand_written": True}, "P3", HOLDS),
         ({"hand_written": True}, "P6", NOT),
+        ({"hand_written": True}, "P4", OBSERVED),
+        ({"hand_written": True, "layout": Layout(columns={"key": "customer"})}, "P4", NOT),
+        ({"layout": Layout(columns={"key": "customer"})}, "P4", OBSERVED),
         ({"layout": Layout(pk_type="N")}, "P6", NOT),
         ({"layout": Layout(placement="table", select={"kind": "E"}, sk_type="N")}, "P6", NOT),
     ],

@@ -16,18 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from dynamodb_outbox.arguments import choice, flag, refusal, shown, whole
+from dynamodb_outbox.choices import OnPoison, Ordering, SinkKind
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-__all__ = ["PROMISES", "Guarantee", "SinkKind", "Standing", "guarantees"]
-
-SinkKind = Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
+__all__ = ["PROMISES", "Guarantee", "Standing", "guarantees"]
 
 PROMISES = {
     "P1": "An event exists if and only if the change it describes was committed (in one Region)",
@@ -67,8 +66,8 @@ class _SetUp:
     """What the promises depend on: the arguments of `guarantees`, checked."""
 
     layout: Layout
-    ordering: Literal["key", "none"]
-    on_poison: Literal["park", "park_key", "block"]
+    ordering: Ordering
+    on_poison: OnPoison
     parallelization: int
     sink: SinkKind
     sweeper: bool
@@ -96,8 +95,8 @@ class _SetUp:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "ordering": ("key", "none"),
-    "on_poison": ("park", "park_key", "block"),
+    "ordering": get_args(Ordering),
+    "on_poison": get_args(OnPoison),
     "sink": get_args(SinkKind),
 }
 
@@ -105,8 +104,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 def guarantees(
     layout: Layout | None = None,
     *,
-    ordering: Literal["key", "none"] = "key",
-    on_poison: Literal["park", "park_key", "block"] = "park",
+    ordering: Ordering = "key",
+    on_poison: OnPoison = "park",
     parallelization: int = 1,
     sink: SinkKind = "bus",
     sweeper: bool = True,
@@ -238,6 +237,12 @@ def _no_order(set_up: _SetUp) -> tuple[str, tuple[str, ...]] | None:
     if set_up.layout.sk is None:
         why = "Without a sort key each record is a partition of its own, and a stream orders no two partitions."
         return why, ("A table with a sort key.",)
+    if set_up.hand_written and set_up.layout.column("key") != "key":
+        why = (
+            f"The rows have their key in {set_up.layout.column('key')}, and those of one key may be in several "
+            "partitions: a stream orders no two of these."
+        )
+        return why, ("Rows whose partition key is their key; or write through Outbox, or outbox.records().",)
     if set_up.parallelization > 1:
         why = (
             f"The records of a key are different items, which up to {set_up.parallelization} batches of a shard hand "

@@ -15,7 +15,7 @@ import pytest
 
 from dynamodb_outbox import Layout, Outbox, Relay
 from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
-from dynamodb_outbox.choices import Settle
+from dynamodb_outbox.choices import Settle, SinkKind
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.errors import ConfigurationError
@@ -25,7 +25,6 @@ from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 from dynamodb_outbox.infra.references import Joined
 from dynamodb_outbox.local.provision import create_bus, create_table
-from dynamodb_outbox.promises import SinkKind
 from dynamodb_outbox.recover import Sweeper
 from dynamodb_outbox.sinks import EventBridge, Sns, Sqs
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, get_args
 
+from dynamodb_outbox.choices import Ordering
 from dynamodb_outbox.cli.infra_arguments import pair
 from dynamodb_outbox.cli.outbox_arguments import add_table, count
 
@@ -40,7 +41,7 @@ def add_to(commands: Any) -> None:
     add("--parameter", action="append", type=pair, metavar="NAME=VALUE", default=[], help="of the template")
     add("--relay", action="append", metavar="NAME", default=[], help="the relay, where it is a function of your own")
     add("--sweeper", action="append", metavar="NAME", default=[], help="the sweeper, where it is one of your own")
-    add("--ordering", choices=("key", "none"), default="key", help="of a relay of your own (default: key)")
+    add("--ordering", choices=get_args(Ordering), default="key", help="of a relay of your own (default: key)")
     add("--claim-check", metavar="BUCKET[/PREFIX]", help="look at the bucket of the claim check, too")
     add(
         "--read-items",

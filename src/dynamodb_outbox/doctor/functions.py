@@ -25,8 +25,9 @@ from dynamodb_outbox.relay.publisher import Relay
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.choices import Ordering
     from dynamodb_outbox.doctor.inventory import Piece
-    from dynamodb_outbox.doctor.system import Ordering, Role
+    from dynamodb_outbox.doctor.system import Role
 
 __all__ = ["HANDLERS", "Assumed", "function_of", "reads"]
 

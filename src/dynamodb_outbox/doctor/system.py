@@ -13,6 +13,7 @@ from dynamodb_outbox.doctor.inventory import Seen, Unseen, name_in
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.choices import OnPoison, Ordering, SinkKind
     from dynamodb_outbox.layout import Layout
 
 __all__ = [
@@ -21,8 +22,6 @@ __all__ = [
     "Function",
     "Index",
     "Metric",
-    "OnPoison",
-    "Ordering",
     "Role",
     "Schedule",
     "Settings",
@@ -35,8 +34,6 @@ __all__ = [
     "Topic",
 ]
 
-Ordering = Literal["key", "none"]
-OnPoison = Literal["park", "park_key", "block"]
 Keys = tuple[tuple[str, str | None], ...]
 """Names and types of key attributes, the partition's first."""
 
@@ -205,7 +202,7 @@ class Target:
     """Where events go. `archives` are those of a bus, `most_bytes` a message's limit (None: the service's own)."""
 
     arn: str
-    kind: Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
+    kind: SinkKind
     exists: Seen[bool]
     key: Seen[str | None]
     most_bytes: Seen[int | None]

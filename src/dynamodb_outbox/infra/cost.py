@@ -22,12 +22,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.arguments import choice, flag, refusal, whole
-from dynamodb_outbox.choices import Settle
+from dynamodb_outbox.choices import Settle, SinkKind
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
 from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.infra.prices import PRICES, Price
 from dynamodb_outbox.infra.resources import EVENT_COUNTS
-from dynamodb_outbox.promises import SinkKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.core.record.table import table_of
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layouts_of, of_table
 from dynamodb_outbox.doctor.inventory import seen
 from dynamodb_outbox.words import counted
@@ -13,6 +13,7 @@ from dynamodb_outbox.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dynamodb_outbox.core.record.table import Index as Needed
     from dynamodb_outbox.doctor.system import Index, System, Table
     from dynamodb_outbox.layout import Layout
 
@@ -42,15 +43,11 @@ def _keys(table: Table, system: System) -> Iterator[Said]:
 
 def _index(table: Table, system: System) -> Iterator[Said]:
     for layout in layouts_of(system):
-        words = {
-            "index": layout.index,
-            "at": layout.column(AT),
-            "id": layout.column(ID),
-            "key": layout.column(KEY),
-        }
+        wanted = table_of(layout).index
+        words = {"index": wanted.name, "at": wanted.sort, "id": wanted.projected[0], "key": wanted.projected[1]}
         indexes = seen(table.indexes)
         first, anew = _taken_out(table, layout) if any(each.name == layout.index for each in indexes) else ("", "")
-        for said in _index_faults(layout, indexes):
+        for said in _index_faults(wanted, indexes):
             yield Evidence(said, {**words, "first": first, "anew": anew})
 
 
@@ -61,16 +58,16 @@ def _taken_out(table: Table, layout: Layout) -> tuple[str, str]:
     return f"{account}; when it is gone: ", "deploy without the index, which cannot be changed; then with it: "
 
 
-def _index_faults(layout: Layout, indexes: tuple[Index, ...]) -> Iterator[str]:
-    name, found = layout.index, {each.name: each for each in indexes}
+def _index_faults(needed: Needed, indexes: tuple[Index, ...]) -> Iterator[str]:
+    name, found = needed.name, {each.name: each for each in indexes}
     if name not in found:
         yield f"no index {name}" + (f"; there are {', '.join(sorted(found))}" if found else "")
         return
-    index, wanted = found[name], ((PENDING_INDEX, "S"), (layout.column(AT), "N"))
+    index, wanted = found[name], tuple(needed.types.items())
     if seen(index.keys) != wanted:
         yield f"the keys of {name} are {_told(seen(index.keys))}, and need to be {_told(wanted)}"
-    projected, needed = seen(index.projected), [layout.column(ID), layout.column(KEY)]
-    lacking = [] if projected is None else [each for each in needed if each not in projected]
+    projected = seen(index.projected)
+    lacking = [] if projected is None else [each for each in needed.projected if each not in projected]
     if lacking:
         yield f"{name} does not project {' and '.join(lacking)}"
 
