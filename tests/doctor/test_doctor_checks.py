@@ -174,6 +174,11 @@ def piece(id_: str, **settings: Any) -> Callable[[World], object]:
     return lambda world: changed(world[id_], settings)
 
 
+def dimensioned(alarm: str, name: str) -> Callable[[World], object]:
+    """Let an alarm look at the metric that has one more dimension, which is another metric."""
+    return lambda world: world[alarm]["Dimensions"].append({"Name": name, "Value": "x"})
+
+
 def kept(days: int) -> Callable[[World], object]:
     """Let the claim check's bucket keep objects for so many days."""
     rule = {"Status": "Enabled", "Filter": {"Prefix": ""}, "ExpirationInDays": days}
@@ -291,6 +296,8 @@ BREAKS = (
     Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", Threshold=0), "LessThanThreshold 0"),
     Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", ComparisonOperator="GreaterThanThreshold"), "Than"),
     Break("alarm-sweeper-stopped", piece("SweeperStoppedAlarm", TreatMissingData=None), "TreatMissingData is missing"),
+    Break("alarm-parked", dimensioned("ParkedAlarm", "Code"), "no alarm looks at Parked"),
+    Break("alarm-relay-errors", dimensioned("RelayErrorsAlarm", "Resource"), "no alarm looks at Errors"),
     *(Break(f"alarm-{each.name.removeprefix('shop-outbox-')}", without(each.id), each.metrics[-1].name)
       for each in resources_of(BUS) if isinstance(each, Alarm)),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from doctor_ground import PAYLOADS, PLACE, QUEUE, World, said
 from dynamodb_outbox.doctor.account.asking import Asking
 from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SCHEDULES, system_of
 from dynamodb_outbox.doctor.inventory import Inventory, Piece, Unseen
+from dynamodb_outbox.doctor.reading import function_name
 from dynamodb_outbox.doctor.report import Report, report_on
 
 WHY = Unseen("why")
@@ -131,3 +132,19 @@ def test_a_list_without_end_is_not_seen() -> None:
         "lambda", "ListFunctions", "Functions", ("NextMarker", "Marker")
     )
     assert found == Unseen("lambda:ListFunctions has more than 1,000 pages")
+
+
+@pytest.mark.parametrize("name", ["{}", "{}:live", "000000000000:function:{}", "arn:aws:lambda:{place}:function:{}:7"])
+def test_a_function_is_known_by_each_form_of_its_name(name: str) -> None:
+    """As Lambda takes it: alone, from the account on, or as an ARN; with an alias, or a version."""
+    assert function_name(name.format("my-function", place=PLACE)) == "my-function"
+    world = World()
+    world["RelayStream"]["FunctionName"] = name.format(world["Relay"]["FunctionName"], place=PLACE)
+    assert said(world.report()) == []
+
+
+def test_a_rule_for_events_of_cloudtrail_is_enabled() -> None:
+    """It has a state of its own for that."""
+    world = World()
+    world["SweeperSchedule"]["State"] = "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS"
+    assert said(world.report()) == []

@@ -6,7 +6,7 @@ Where a property is not there, what counts is the default of the service. An acc
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import BATCH_RECORDS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
 from dynamodb_outbox.doctor.inventory import ANY_REGION, Seen, Unseen, segments
@@ -16,6 +16,7 @@ from dynamodb_outbox.doctor.system import Alarm, Index, Keys, Metric, Schedule, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.choices import SinkKind
     from dynamodb_outbox.doctor.inventory import Piece
 
 __all__ = [
@@ -34,12 +35,10 @@ __all__ = [
 DEFAULT_TIMEOUT_S = FUNCTION_TIMEOUT_MS // 1000
 DEFAULT_MEMORY_MB = FUNCTION_MEMORY_MB
 _FOREVER = -1
-_NAME = 6
 _CONFIRMED = ("Enabled", "Enabling", "Updating", "Creating")
+_RUNNING = ("ENABLED", "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS")
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _MINUTES = {"minute": 1.0, "hour": 60.0, "day": 1440.0}
-
-TargetKind = Literal["bus", "topic", "topic.fifo", "queue", "queue.fifo"]
 
 
 def table_of(piece: Piece) -> Table:
@@ -127,9 +126,8 @@ def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
 
 
 def function_name(text: str) -> str:
-    """Return the name in a function's name or ARN, without the alias or version behind it."""
-    parts = text.split(":")
-    return parts[0] if parts[0] != "arn" else parts[_NAME] if len(parts) > _NAME else parts[-1]
+    """Return the name in a function's name or ARN, whole or from its account on, without the alias or version."""
+    return (text.partition(":function:")[2] or text).split(":")[0]
 
 
 def mapping_of(piece: Piece) -> StreamMapping:
@@ -237,7 +235,7 @@ def _count(items: Seen[tuple[Any, ...]]) -> int:
     return 0 if isinstance(items, Unseen) else len(items)
 
 
-def kind_of(arn: str) -> TargetKind:
+def kind_of(arn: str) -> SinkKind:
     """Return the kind of a sink's ARN, which a sink has taken."""
     service, fifo = segments(arn)[2], arn.endswith(".fifo")
     if service == "events":
@@ -269,7 +267,7 @@ def schedule_of(piece: Piece) -> Schedule:
     state = found.text("State")
     return Schedule(
         name=str(found.raw("Name") or piece.id),
-        enabled=state if isinstance(state, Unseen) else state in (None, "ENABLED"),
+        enabled=state if isinstance(state, Unseen) else state in (None, *_RUNNING),
         minutes=_minutes(found.text("ScheduleExpression")),
     )
 

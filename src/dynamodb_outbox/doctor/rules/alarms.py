@@ -96,15 +96,16 @@ def _dimensions(metric: WantedMetric, thing: Any, system: System) -> dict[str, s
 
 
 def _watched(wanted: WantedMetric, dimensions: Mapping[str, str], found: Iterable[Metric]) -> bool | Unseen:
+    """Return whether a metric is among those found: with its dimensions alone: more make another metric."""
     answer: bool | Unseen = False
     for metric in found:
         if (metric.namespace, metric.name) != (wanted.namespace, wanted.name):
             continue
-        values = {name: metric.dimensions.get(name) for name in dimensions}
-        hidden = next((each for each in values.values() if isinstance(each, Unseen)), None)
+        values = metric.dimensions
         if values == dimensions:
             return True
-        answer = hidden or answer
+        if values.keys() == dimensions.keys():
+            answer = next((each for each in values.values() if isinstance(each, Unseen)), None) or answer
     return answer
 
 
