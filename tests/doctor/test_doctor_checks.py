@@ -190,6 +190,7 @@ OURS = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {"sk": STARTS}}}
 PASSES = {"dynamodb": {"NewImage": {"sk": STARTS}}}
 REMOVED = {"eventName": ["REMOVE"], "dynamodb": {"Keys": {"sk": STARTS}}}
 TYPED = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {"sk": STARTS, "type": {"S": ["order.placed"]}}}}
+KEYED = {"eventName": ["INSERT"], "dynamodb": {"NewImage": {"sk": STARTS, "pk": {"S": [{"prefix": "ORDER#"}]}}}}
 ELSE = {"dynamodb": {"NewImage": {"sk": {"S": [{"prefix": "EVENT#"}]}}}}
 
 HIDING = ("relay-missing", "filter-invalid", "payloads-gone", "handler", "retry-mode", "variables")
@@ -238,8 +239,9 @@ BREAKS = (
     Break("event-count", mapping(MetricsConfig=None)),
     Break("filter-invalid", filtered(OURS, {"eventName": [{"wildcard": "INS*"}]}), "wildcard"),
     Break("filter-missing", mapping(FilterCriteria=None)),
-    Break("filter-blocks", filtered(ELSE), "one event and one with several events does not pass"),
-    Break("filter-blocks", filtered(TYPED), "record with several events does not pass"),
+    Break("filter-blocks", filtered(ELSE), "one event, or with several events, or with an event of another key"),
+    Break("filter-blocks", filtered(TYPED), "record with several events, or with an event"),
+    Break("filter-blocks", filtered(KEYED), "with an event of another key"),
     Break("filter-settles", filtered(PASSES), "settled"),
     Break("filter-expiry", filtered(OURS, REMOVED), "TTL deleted"),
     Break("filter-others", filtered({"eventName": ["INSERT"]}), "no record"),

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from doctor_ground import World, said
+from doctor_account import REGION, AnsweringAccount
+from doctor_ground import BUS, World, said
+from test_doctor_account import asked_of
 
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.core.record.place import is_of, stream_filter
-from dynamodb_outbox.doctor.inventory import Piece
+from dynamodb_outbox.doctor.inventory import ANY_REGION, Piece
 from dynamodb_outbox.doctor.samples import stream_samples
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.promises import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LAYOUTS = (
     Layout(),
@@ -87,3 +92,35 @@ def test_of_several_relays_the_one_that_promises_least_counts() -> None:
     assert orders[0] == orders[1]
     assert orders[0][3] is Standing.NOT_PROMISED
     assert [*orders[0][:3], *orders[0][4:]] == [*plain[:3], *plain[4:]]
+
+
+IMAGE = {"sk": {"S": [{"prefix": "OUTBOX#"}]}}
+BY_REGION: tuple[Callable[[Any], dict[str, Any]], ...] = (
+    lambda rule: {"eventName": ["INSERT"], "dynamodb": {"NewImage": {**IMAGE, "region": {"S": [rule]}}}},
+    lambda rule: {"eventName": ["INSERT"], "awsRegion": [rule], "dynamodb": {"NewImage": IMAGE}},
+)
+"""Filters of global tables: by the Region that a record has, or the stream."""
+
+
+@pytest.mark.parametrize("by", BY_REGION, ids=["record", "stream"])
+@pytest.mark.parametrize("rule", ["us-east-1", ANY_REGION, {"prefix": "us-"}, {"anything-but": ["eu-west-1"]}], ids=str)
+def test_a_filter_may_name_the_region_that_a_template_is_deployed_to(by: Callable[[Any], Any], rule: Any) -> None:
+    """Which is not known: so any; but one, for all records."""
+    world = World()
+    world["RelayStream"]["FilterCriteria"] = {"Filters": [{"Pattern": json.dumps(by(rule))}]}
+    assert said(world.report()) == []
+    of_two = [by("us-east-1"), by("us-east-2")]
+    for each, kind in zip(of_two, ("Refund", "order.placed"), strict=True):
+        each["dynamodb"]["NewImage"] = {**each["dynamodb"]["NewImage"], "type": {"S": [kind]}}
+    world["RelayStream"]["FilterCriteria"] = {"Filters": [{"Pattern": json.dumps(each)} for each in of_two]}
+    assert said(world.report()) == ["filter-blocks"]
+
+
+@pytest.mark.parametrize("by", BY_REGION, ids=["record", "stream"])
+def test_a_filter_has_to_name_the_region_that_a_stream_is_in(by: Callable[[Any], Any]) -> None:
+    """Where that is known."""
+    account = AnsweringAccount(BUS)
+    (mapping,) = account.of("AWS::Lambda::EventSourceMapping")
+    for region, found in ((REGION, []), ("us-east-1", ["filter-blocks"])):
+        mapping.told["FilterCriteria"] = {"Filters": [{"Pattern": json.dumps(by(region))}]}
+        assert said(asked_of(account)) == found

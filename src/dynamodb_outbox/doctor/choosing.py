@@ -16,7 +16,7 @@ from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, nam
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.roles import role_of
-from dynamodb_outbox.doctor.samples import stream_samples
+from dynamodb_outbox.doctor.samples import samples_of
 from dynamodb_outbox.doctor.system import Function, Role, Schedule, Store, StreamMapping, System, Table
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
 from dynamodb_outbox.errors import ConfigurationError, InvalidFilter
@@ -242,7 +242,7 @@ def _is_for_records(mapping: StreamMapping, asked: Asked) -> bool:
         filters = compile_filters(*mapping.filters)
     except InvalidFilter:
         return "OUTBOX" in str(mapping.filters)
-    samples = stream_samples(asked.assumed.layout)
+    samples = samples_of(asked.assumed.layout, mapping.stream, mapping.filters, filters)
     return any(map(filters.match, samples.records)) and not all(map(filters.match, samples.others))
 
 

@@ -14,7 +14,7 @@ from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
 from dynamodb_outbox.doctor.mapping_checks import mapping_check
-from dynamodb_outbox.doctor.samples import Samples, stream_samples
+from dynamodb_outbox.doctor.samples import RECORDS, Samples, samples_of
 from dynamodb_outbox.errors import InvalidFilter
 
 if TYPE_CHECKING:
@@ -45,11 +45,16 @@ def _filter_missing(mapping: StreamMapping, system: System) -> Iterator[Said]:
 
 
 def _filter_blocks(mapping: StreamMapping, system: System) -> Iterator[Said]:
-    filters, names = _compiled(mapping), ("one event", "several events")
-    samples = stream_samples(seen(relay_of(mapping, system).settings.layout)).records
-    blocked = [name for name, each in zip(names, samples, strict=True) if not filters.match(each)]
+    filters = _compiled(mapping)
+    samples = _samples(mapping, system, filters).records
+    blocked = [name for name, each in zip(RECORDS, samples, strict=True) if not filters.match(each)]
     if blocked:
-        yield _with_filter(f"an inserted record with {' and one with '.join(blocked)} does not pass", mapping, system)
+        yield _with_filter(f"an inserted record with {', or with '.join(blocked)} does not pass", mapping, system)
+
+
+def _samples(mapping: StreamMapping, system: System, filters: Filters) -> Samples:
+    layout = seen(relay_of(mapping, system).settings.layout)
+    return samples_of(layout, mapping.stream, seen(mapping.filters), filters)
 
 
 def _passes(what: str, pick: Callable[[Samples], tuple[dict[str, object], ...]]) -> Callable[..., Iterator[Said]]:
@@ -57,8 +62,7 @@ def _passes(what: str, pick: Callable[[Samples], tuple[dict[str, object], ...]])
         if not seen(mapping.filters):
             return  # filter-missing tells of it
         filters = _compiled(mapping)
-        samples = stream_samples(seen(relay_of(mapping, system).settings.layout))
-        if any(filters.match(each) for each in pick(samples)):
+        if any(filters.match(each) for each in pick(_samples(mapping, system, filters))):
             yield _with_filter(f"{what} passes", mapping, system)
 
     return look
