@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctor_account import REGION, AnsweringAccount
-from doctor_ground import BUS, World, said
+from doctor_ground import BUS, PLACE, World, said
 from test_doctor_account import asked_of
 
 from dynamodb_outbox.core.eventsource.filters import compile_filters
@@ -71,13 +71,28 @@ def test_each_relay_is_held_to_its_own_layout() -> None:
     assert set(said(world.report())) == {"ttl-attribute", "pending-index"}
 
 
-def test_what_is_disabled_neither_reads_nor_relays() -> None:
-    """A mapping that was left behind on an old stream is not the second one, and no reader."""
+OLD = f"arn:aws:dynamodb:{PLACE}:table/shop/stream/old"
+
+
+@pytest.mark.parametrize(
+    "left", [{"State": "Disabled"}, {"EventSourceArn": OLD}, {"State": "Disabled", "BatchSize": 1}]
+)
+def test_a_mapping_that_was_left_over_is_not_looked_at(left: dict[str, Any]) -> None:
+    """It neither relays nor reads, and another one does; where none does it is what there is."""
     world = World()
     one = world.pieces["RelayStream"]
     for number in range(3):
-        left = {**one.properties, "State": "Disabled"}
-        world.pieces[f"Old{number}"] = Piece(f"Old{number}", one.kind, one.arn, left)
+        arn = f"{one.arn}{number}"
+        world.pieces[f"Old{number}"] = Piece(f"Old{number}", one.kind, arn, {**one.properties, **left})
+    assert said(world.report()) == []
+    world["RelayStream"]["Enabled"] = False
+    assert {"mapping-disabled", "stream-stale"} & set(said(world.report()))
+
+
+def test_a_mapping_of_another_layout_is_not_left_over() -> None:
+    """Nobody else relays its records."""
+    world = two_relays(Layout(prefix="EVENT#"), {"prefix": "EVENT#"})
+    world["RelayStream2"]["Enabled"] = False
     assert set(said(world.report())) == {"mapping-disabled"}
 
 

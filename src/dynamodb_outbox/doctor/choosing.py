@@ -1,7 +1,8 @@
 """Which of the resources are the outbox: the table, the relay on its stream, the sweeper, and where events go.
 
 A ready-made function is known by its handler. One of the user's own is the relay when it is named, when its mapping
-lets records through and little else, or when no other mapping reads a stream.
+lets records through and little else, or when no other mapping reads a stream. A mapping that relays nothing beside one
+that relays the same was left over, when the stream was switched off and on, and is not looked at.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, target_at, topics_of
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, segments
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn, segments
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.roles import role_of
@@ -92,9 +93,9 @@ class _Choice:
         self._relays = self._relay_pieces()
         self._nameless = Unseen("its name is not known")
         self.table_name = self._named()
-        self.mappings = self._mappings()
         self.relays = tuple(self._function(each, RELAY) for each in self._relays)
         self.table, self.table_arn = self._table()
+        self.mappings = self._mappings()
         self.sweepers = self._sweepers()
 
     def _is_ours(self, mapping: StreamMapping) -> bool:
@@ -150,15 +151,27 @@ class _Choice:
         return next(iter(tables), _table_in(pieces[0].arn) if len(pieces) == 1 and not self._relays else None)
 
     def _mappings(self) -> Seen[tuple[StreamMapping, ...]]:
-        names = {_called(each) for each in self._relays}
-        found = tuple(each for each in self._streams if each.function in names)
+        layouts = {each.name: each.settings.layout for each in self.relays}
+        found = [each for each in self._streams if each.function in layouts]
+        reading = [each for each in found if self._reads(each)]
+        left_over = [
+            each
+            for each in found
+            if each not in reading and any(layouts[each.function] == layouts[one.function] for one in reading)
+        ]
         lacking = self._inventory.lacks(MAPPING)
-        return found if found or lacking is None else lacking
+        return tuple(each for each in found if each not in left_over) if found or lacking is None else lacking
+
+    def _reads(self, mapping: StreamMapping) -> bool:
+        """Whether a mapping brings what is written, as far as that is seen: it is enabled, and reads the latest stream."""
+        latest = None if isinstance(self.table, Unseen) else self.table.stream
+        stale = isinstance(latest, str) and isinstance(mapping.stream, str) and not same_arn(latest, mapping.stream)
+        return mapping.enabled is not False and not stale
 
     @property
     def readers(self) -> Seen[int]:
-        """How many mappings read the table's streams."""
-        reading = [each.stream for each in self._all if each.enabled is not False and isinstance(each.stream, str)]
+        """How many mappings read the table's stream."""
+        reading = [each.stream for each in self._all if self._reads(each) and isinstance(each.stream, str)]
         return sum(1 for each in reading if "/stream/" in each and _table_in(each) == self.table_name)
 
     def _table(self) -> tuple[Seen[Table], Seen[str]]:
