@@ -165,6 +165,14 @@ def test_what_a_loop_makes_is_not_seen(id_: str, said: Any, kinds: set[str]) -> 
     assert {"AWS::CloudWatch::Alarm", "AWS::IAM::Policy"} <= anything
 
 
+@pytest.mark.parametrize("kind", ["AWS::CloudFormation::Stack", "AWS::Serverless::Application"])
+def test_what_a_stack_inside_of_it_makes_is_not_seen(kind: str) -> None:
+    """Of any kind; but for one that is not made."""
+    assert {"AWS::CloudWatch::Alarm", "AWS::Lambda::Permission", *SCHEDULES} <= hidden(made({}, Inner={"Type": kind}))
+    assert hidden(made({}, Inner={"Type": kind, "Condition": "IsAsked"}))
+    assert not hidden(made({}, Inner={"Type": kind, "Condition": "IsOff"}))
+
+
 def test_properties_that_are_not_known_leave_the_kind_unseen() -> None:
     """Of a function of SAM what that makes; of another resource itself. A macro among them hides all of them."""
     kinds = {"AWS::Lambda::Function", "AWS::IAM::Role", MAPPING, *SCHEDULES}

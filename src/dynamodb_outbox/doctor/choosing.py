@@ -163,7 +163,7 @@ class _Choice:
         return tuple(each for each in found if each not in left_over) if found or lacking is None else lacking
 
     def _reads(self, mapping: StreamMapping) -> bool:
-        """Whether a mapping brings what is written, as far as that is seen: it is enabled, and reads the latest stream."""
+        """Whether a mapping brings what is written, as far as is seen: it is enabled, and reads the latest stream."""
         latest = None if isinstance(self.table, Unseen) else self.table.stream
         stale = isinstance(latest, str) and isinstance(mapping.stream, str) and not same_arn(latest, mapping.stream)
         return mapping.enabled is not False and not stale

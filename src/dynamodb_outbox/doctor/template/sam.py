@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Resources", "written_out"]
 
 _FUNCTION, _TABLE = "AWS::Serverless::Function", "AWS::Serverless::SimpleTable"
+_STACKS = ("AWS::CloudFormation::Stack", "AWS::Serverless::Application")
 _GLOBALS = {_FUNCTION: "Function", _TABLE: "SimpleTable"}
 _LOCAL = {"Role", "Policies", "FunctionName", "Events"}
 _TYPES = {"String": "S", "Number": "N", "Binary": "B"}
@@ -95,6 +96,8 @@ class _Writer:
     def add(self, id_: str, resource: Mapping[str, Any]) -> None:
         """Add what a resource comes to."""
         kind = str(resource.get("Type"))
+        if kind in _STACKS and self._values.holds(str(resource.get("Condition"))) is not False:
+            self.hide(_FROM_ELSEWHERE, Unseen(f"{id_} is a stack of its own, which is not read"))
         if kind not in _GLOBALS:
             self.resources[id_] = resource
             return
