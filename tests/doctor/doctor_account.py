@@ -93,7 +93,7 @@ def client_of(service: str, region: str) -> Any:
 
 def _table(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
     found = account.at("AWS::DynamoDB::Table", asked["TableName"], "ResourceNotFoundException")
-    copied = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "DeletionProtectionEnabled")
+    copied = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "DeletionProtectionEnabled", "TableStatus")
     told = {name: found.told[name] for name in copied if name in found.told}
     told |= {"TableName": asked["TableName"], "TableArn": found.arn, "LatestStreamArn": found.told["StreamArn"]}
     if "StreamSpecification" in found.told:
@@ -130,6 +130,12 @@ def _mappings(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, 
 def _function(found: Any) -> dict[str, Any]:
     copied = ("FunctionName", "Handler", "Runtime", "Timeout", "MemorySize", "Role", "Environment")
     return {**{name: found.told[name] for name in copied}, "FunctionArn": found.arn}
+
+
+def _whole_function(found: Any) -> dict[str, Any]:
+    """Return what a list leaves out, too."""
+    states = ("State", "LastUpdateStatus")
+    return {**_function(found), **{name: found.told[name] for name in states if name in found.told}}
 
 
 def _functions(account: AnsweringAccount, _asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +224,7 @@ ANSWERS: dict[tuple[str, str], Callable[[AnsweringAccount, Mapping[str, Any]], M
     ),
     ("lambda", "ListEventSourceMappings"): _mappings,
     ("lambda", "ListFunctions"): _functions,
-    ("lambda", "GetFunctionConfiguration"): lambda account, asked: _function(
+    ("lambda", "GetFunctionConfiguration"): lambda account, asked: _whole_function(
         account.at("AWS::Lambda::Function", asked["FunctionName"], "ResourceNotFoundException")
     ),
     ("lambda", "GetFunctionConcurrency"): _concurrency,

@@ -126,6 +126,26 @@ def test_a_table_that_is_not_there_is_said() -> None:
         asked_of(account, Asked())
 
 
+def test_time_to_live_of_a_table_that_is_going_is_not_there() -> None:
+    """Neither is it read of its items; that ends nothing."""
+    account = AnsweringAccount(BUS)
+    account.refusals["dynamodb", "DescribeTimeToLive"] = refused("ResourceNotFoundException")
+    assert said(asked_of(account)) == ["ttl-off"]
+
+
+def test_what_becomes_of_a_table_an_index_and_a_function_is_asked() -> None:
+    """And told, whatever else there is to be told of them; what is on its way is right."""
+    account = AnsweringAccount(BUS)
+    (table,) = account.of("AWS::DynamoDB::Table")
+    (index,) = table.told["GlobalSecondaryIndexes"]
+    table.told["TableStatus"], index["IndexStatus"] = "UPDATING", "UPDATING"
+    account.pieces["Relay"].told |= {"State": "Inactive", "LastUpdateStatus": "InProgress"}
+    assert said(asked_of(account)) == []
+    table.told["TableStatus"], index["IndexStatus"] = "DELETING", "DELETING"
+    account.pieces["Relay"].told |= {"State": "Failed", "LastUpdateStatus": "Failed"}
+    assert said(asked_of(account)) == ["table-status", "index-status", "function-state", "function-update"]
+
+
 def test_nobody_there_is_said() -> None:
     """No credentials end it at once; without an answer to any call there is nothing to tell."""
     account = AnsweringAccount(BUS)

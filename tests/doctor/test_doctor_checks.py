@@ -197,6 +197,13 @@ HIDING = ("relay-missing", "filter-invalid", "payloads-gone", "handler", "retry-
 """Checks that hide others when they are broken: where variables are refused, nobody knows where events go."""
 
 BREAKS = (
+    Break("table-status", table(TableStatus="DELETING"), "DELETING"),
+    Break("table-status", table(TableStatus="INACCESSIBLE_ENCRYPTION_CREDENTIALS"), "INACCESSIBLE"),
+    Break("index-status", index(lambda one: one.update(IndexStatus="CREATING")), "of outbox-pending is CREATING"),
+    Break("index-status", index(lambda one: one.update(IndexStatus="DELETING")), "DELETING"),
+    Break("function-state", relay(State="Failed", StateReason="no runtime"), "Failed: no runtime"),
+    Break("function-state", piece("Sweeper", State="Deactivated"), "State is Deactivated"),
+    Break("function-update", relay(LastUpdateStatus="Failed", LastUpdateStatusReason="no key"), "Failed: no key"),
     Break("stream-off", table(StreamSpecification=None), "no stream"),
     Break("stream-view", table(StreamSpecification={"StreamViewType": "KEYS_ONLY"}), "KEYS_ONLY"),
     Break("table-keys", table(AttributeDefinitions=[

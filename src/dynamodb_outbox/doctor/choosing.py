@@ -25,12 +25,14 @@ from dynamodb_outbox.errors import ConfigurationError, InvalidFilter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["FUNCTIONS", "MAPPING", "SCHEDULES", "SWEEPERS", "TABLES", "Asked", "system_of"]
+__all__ = ["FUNCTIONS", "MAPPING", "POLICIES", "SCHEDULES", "SWEEPERS", "TABLES", "Asked", "system_of"]
 
 TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 FUNCTIONS = ("AWS::Lambda::Function",)
 MAPPING = "AWS::Lambda::EventSourceMapping"
 SCHEDULES = ("AWS::Events::Rule", "AWS::Scheduler::Schedule")
+POLICIES = ("AWS::Lambda::Permission", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy")
+"""Policies of resources, which are resources of their own in a template."""
 SWEEPERS = "sweepers"
 """A word among the kinds of `Inventory.unseen`: of the functions those that no mapping names may be others."""
 

@@ -64,6 +64,8 @@ def function_of(piece: Piece, role: Seen[Role], kind: str, assumed: Assumed) -> 
     return Function(
         name=name,
         arn=piece.arn,
+        state=(found.text("State"), found.text("StateReason")),
+        update=(found.text("LastUpdateStatus"), found.text("LastUpdateStatusReason")),
         handler=found.text("Handler"),
         runtime=found.text("Runtime"),
         timeout_s=_number(found, "Timeout", DEFAULT_TIMEOUT_S),

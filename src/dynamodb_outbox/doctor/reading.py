@@ -52,6 +52,7 @@ def table_of(piece: Piece) -> Table:
     return Table(
         name=str(found.raw("TableName") or piece.id),
         arn=piece.arn,
+        status=found.text("TableStatus"),
         stream=found.text("StreamArn") if view is not None else None,
         view=view,
         keys=_keys(found, found),
@@ -116,6 +117,7 @@ def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
     return tuple(
         Index(
             name=str(each.raw("IndexName")),
+            status=each.text("IndexStatus"),
             keys=_keys(each, table),
             projected=None
             if each.raw("Projection", "ProjectionType") == "ALL"

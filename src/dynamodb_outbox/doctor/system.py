@@ -40,9 +40,10 @@ Keys = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """A global index; `projected` is None for all attributes."""
+    """A global index; `projected` is None for all attributes. `status` is an account's alone."""
 
     name: str
+    status: Seen[str | None]
     keys: Seen[Keys]
     projected: Seen[tuple[str, ...] | None]
 
@@ -52,11 +53,12 @@ class Table:
     """The records' table. `stream` is the latest stream's ARN, `view` None while it has none.
 
     `ttl` is the attribute, None while TTL is off; `ttl_values` are values of that attribute in some items, by type.
-    `by_hand` counts records among them that no sweeper sees.
+    `by_hand` counts records among them that no sweeper sees. `status` is an account's alone.
     """
 
     name: str
     arn: str
+    status: Seen[str | None]
     stream: Seen[str | None]
     view: Seen[str | None]
     keys: Seen[Keys]
@@ -115,10 +117,15 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A Lambda function, and what it goes by. `ready_made` is one of this library's, by its handler."""
+    """A Lambda function, and what it goes by. `ready_made` is one of this library's, by its handler.
+
+    `state` and `update`, that of its last update, are an account's alone, each with the reason for it.
+    """
 
     name: str
     arn: str
+    state: tuple[Seen[str | None], Seen[str | None]]
+    update: tuple[Seen[str | None], Seen[str | None]]
     handler: Seen[str | None]
     runtime: Seen[str | None]
     timeout_s: Seen[int]

@@ -30,6 +30,8 @@ __all__ = ["inventory_of"]
 
 _ITEMS = 1000
 _NO_ITEMS = Unseen("no items were read: --read-items 100 reads so many")
+_STATES = ("State", "StateReason", "LastUpdateStatus", "LastUpdateStatusReason")
+"""What a list of functions does not tell of them."""
 _RECOVERY = ("ContinuousBackupsDescription", "PointInTimeRecoveryDescription", "PointInTimeRecoveryStatus")
 
 
@@ -106,7 +108,7 @@ class _Collector:
     def _values(self, name: str, ttl: Any, count: int) -> Any:
         if not count:
             return _NO_ITEMS
-        if isinstance(ttl, Unseen) or not ttl.get("AttributeName"):
+        if isinstance(ttl, Unseen) or not (ttl and ttl.get("AttributeName")):
             return []
         answer = self._asking.ask(
             "dynamodb",
@@ -174,9 +176,11 @@ class _Collector:
     def _function(self, said: Mapping[str, Any]) -> Piece:
         name = str(said["FunctionName"])
         reserved = self._asking.ask("lambda", "GetFunctionConcurrency", FunctionName=name)
+        whole = self._asking.ask("lambda", "GetFunctionConfiguration", FunctionName=name)
         environment = said.get("Environment") or {}
         properties = {
             **said,
+            **{state: whole if isinstance(whole, Unseen) else (whole or {}).get(state) for state in _STATES},
             "ReservedConcurrentExecutions": reserved
             if reserved is None or isinstance(reserved, Unseen)
             else reserved.get("ReservedConcurrentExecutions"),

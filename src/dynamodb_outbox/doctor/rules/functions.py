@@ -14,15 +14,34 @@ from dynamodb_outbox.environment.variables import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dynamodb_outbox.doctor.inventory import Seen
     from dynamodb_outbox.doctor.system import Function, System
 
 __all__ = ["CHECKS"]
 
+_INVOKED = ("Active", "Pending", "Inactive")
+"""States in which a function is invoked; one that is inactive wakes up by that."""
 _OWN = "dynamodb_outbox."
 _PYTHON = re.compile(r"python3\.(\d+)")
 _OLDEST_MINOR = 10
 _LEAST_MEMORY_MB = 256
 _CONFIGURE = "aws lambda update-function-configuration --function-name <function> "
+
+
+def _state(function: Function, _system: System) -> Iterator[Said]:
+    state, reason = function.state
+    if seen(state) not in (None, *_INVOKED):
+        yield f"State is {state}{_because(reason)}"
+
+
+def _update(function: Function, _system: System) -> Iterator[Said]:
+    update, reason = function.update
+    if seen(update) == "Failed":
+        yield f"LastUpdateStatus is {update}{_because(reason)}"
+
+
+def _because(reason: Seen[str | None]) -> str:
+    return f": {reason}" if isinstance(reason, str) and reason else ""
 
 
 def _handler(function: Function, system: System) -> Iterator[Said]:
@@ -109,6 +128,27 @@ def _retry_mode(function: Function, _system: System) -> Iterator[Said]:
 
 
 CHECKS = (
+    Check(
+        id="function-state",
+        severity=Severity.ERROR,
+        asks="The function can be invoked (an account's alone)",
+        about=of_all_functions,
+        look=_state,
+        consequence="It is never started.",
+        command="aws lambda get-function-configuration --function-name <function>: correct what it tells, or "
+        "deploy the function again",
+        closes=("own",),
+    ),
+    Check(
+        id="function-update",
+        severity=Severity.WARNING,
+        asks="Its last update was made (an account's alone)",
+        about=of_all_functions,
+        look=_update,
+        consequence="It runs with the code and settings from before, whatever is shown of it.",
+        command="aws lambda get-function-configuration --function-name <function>: correct what it tells, and "
+        "deploy it again",
+    ),
     Check(
         id="handler",
         severity=Severity.ERROR,

@@ -19,8 +19,25 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
+_UNUSABLE = ("CREATING", "DELETING", "INACCESSIBLE_ENCRYPTION_CREDENTIALS", "ARCHIVING", "ARCHIVED")
+_REMEDIES = {
+    "CREATING": "wait until it is ACTIVE, which takes minutes, and hours of a large table",
+    "DELETING": "make it again when it is gone: this command has how, then",
+}
 _VIEWS = ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
 _MILLISECONDS = 10**11  # as seconds it is the year 5138, as milliseconds 1973
+
+
+def _status(table: Table, _system: System) -> Iterator[Said]:
+    if seen(table.status) in _UNUSABLE:
+        yield f"TableStatus is {table.status}"
+
+
+def _index_status(table: Table, system: System) -> Iterator[Said]:
+    names = {layout.index for layout in layouts_of(system)}
+    for index in seen(table.indexes):
+        if index.name in names and (status := seen(index.status)) in _REMEDIES:
+            yield Evidence(f"IndexStatus of {index.name} is {status}", {"remedy": _REMEDIES[str(status)]})
 
 
 def _stream(table: Table, _system: System) -> Iterator[Said]:
@@ -136,6 +153,17 @@ def _told(keys: tuple[tuple[str, str | None], ...]) -> str:
 
 CHECKS = (
     Check(
+        id="table-status",
+        severity=Severity.ERROR,
+        asks="The table can be written to and read (an account's alone)",
+        about=of_table,
+        look=_status,
+        consequence="Nothing is committed, relayed or settled.",
+        command="aws dynamodb describe-table --table-name <table>: it tells since when and, of a key, which: allow it "
+        "again, or restore the table",
+        closes=("stream", "sweep"),
+    ),
+    Check(
         id="stream-off",
         severity=Severity.ERROR,
         asks="The table has a stream",
@@ -185,6 +213,16 @@ CHECKS = (
         snippet="<anew>GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: "
         "[{AttributeName: ob_pending, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], "
         "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [<id>, <key>]}}]",
+        closes=("sweep",),
+    ),
+    Check(
+        id="index-status",
+        severity=Severity.ERROR,
+        asks="That index can be read (an account's alone)",
+        about=of_table,
+        look=_index_status,
+        consequence="Until it can, the sweeper fails, and nobody sees what is parked.",
+        command="<remedy>",
         closes=("sweep",),
     ),
     Check(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SCHEDULES, TABLES
+from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, POLICIES, SCHEDULES, TABLES
 from dynamodb_outbox.doctor.inventory import Unseen
 from dynamodb_outbox.doctor.template.sam_roles import STREAM_EVENT, role_properties
 from dynamodb_outbox.doctor.template.values import is_reference
@@ -47,6 +47,7 @@ _FROM_ELSEWHERE = (
     "AWS::S3::Bucket",
     "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::CompositeAlarm",
+    *POLICIES,
 )
 """What resources may be of that another file has, or a macro makes: the kinds that are looked for."""
 
