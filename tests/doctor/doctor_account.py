@@ -37,13 +37,14 @@ def refused(code: str, status: int = 400) -> ClientError:
 class AnsweringAccount:
     """Answers calls; `calls` are those that were made, `refusals` what some of them are refused with.
 
-    `by_hand` is what a Scan counts.
+    `by_hand` is what a Scan counts, `keys_of_aws` are keys of KMS that are no customer's.
     """
 
     def __init__(self, deployment: Deployment) -> None:
         self.calls: list[tuple[str, str]] = []
         self.refusals: dict[tuple[str, str], Exception] = {}
         self.by_hand = 0
+        self.keys_of_aws: set[str] = set()
         world = World(deployment)
         text = json.dumps({id_: [one.kind, one.arn, one.properties] for id_, one in world.pieces.items()})
         text = text.replace('"RelayStream"', f'"{UUID}"').replace(":RelayStream", f":{UUID}")
@@ -96,6 +97,9 @@ def _table(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any
     copied = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "DeletionProtectionEnabled", "TableStatus")
     told = {name: found.told[name] for name in copied if name in found.told}
     told |= {"TableName": asked["TableName"], "TableArn": found.arn, "LatestStreamArn": found.told["StreamArn"]}
+    if "SSESpecification" in found.told:
+        key = found.told["SSESpecification"]["KMSMasterKeyId"]
+        told["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": key}
     if "StreamSpecification" in found.told:
         told["StreamSpecification"] = {"StreamEnabled": True, **found.told["StreamSpecification"]}
     return {"Table": told}
@@ -186,7 +190,9 @@ def _archives(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, 
 
 def _topic(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
     found = account.at("AWS::SNS::Topic", asked["TopicArn"], "NotFound")
-    return {"Attributes": {"TopicArn": found.arn, "SubscriptionsConfirmed": str(len(found.told["Subscription"]))}}
+    (policy,) = account.of("AWS::SNS::TopicPolicy")
+    told = {"TopicArn": found.arn, "SubscriptionsConfirmed": str(len(found.told["Subscription"]))}
+    return {"Attributes": {**told, "Policy": json.dumps(policy.told["PolicyDocument"])}}
 
 
 def _queue(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,6 +219,42 @@ def _lifecycle(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str,
     return {"Rules": [{**told, "Expiration": {"Days": rule["ExpirationInDays"]}}]}
 
 
+def _invoking(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a function's policy, as Lambda makes it of a permission."""
+    arn = account.at("AWS::Lambda::Function", asked["FunctionName"], "ResourceNotFoundException").arn
+    found = [each for each in account.of("AWS::Lambda::Permission") if each.told["FunctionName"] == arn]
+    if not found:
+        raise refused("ResourceNotFoundException")
+    statements = [
+        {
+            "Sid": each.id,
+            "Effect": "Allow",
+            "Principal": {"Service": each.told["Principal"]},
+            "Action": each.told["Action"],
+            "Resource": arn,
+            "Condition": {"ArnLike": {"AWS:SourceArn": each.told["SourceArn"]}},
+        }
+        for each in found
+    ]
+    return {"Policy": json.dumps({"Version": "2012-10-17", "Id": "default", "Statement": statements})}
+
+
+def _encryption(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
+    found = account.at("AWS::S3::Bucket", asked["Bucket"], "NoSuchBucket").told.get("BucketEncryption")
+    if found is None:
+        raise refused("ServerSideEncryptionConfigurationNotFoundError", 404)
+    told = [each["ServerSideEncryptionByDefault"] for each in found["ServerSideEncryptionConfiguration"]]
+    rules = [{"ApplyServerSideEncryptionByDefault": each} for each in told]
+    return {"ServerSideEncryptionConfiguration": {"Rules": rules}}
+
+
+def _bucket_policy(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, Any]:
+    found = [each for each in account.of("AWS::S3::BucketPolicy") if each.told["Bucket"] == asked["Bucket"]]
+    if not found:
+        raise refused("NoSuchBucketPolicy", 404)
+    return {"Policy": json.dumps(found[0].told["PolicyDocument"])}
+
+
 ANSWERS: dict[tuple[str, str], Callable[[AnsweringAccount, Mapping[str, Any]], Mapping[str, Any]]] = {
     ("dynamodb", "DescribeTable"): _table,
     ("dynamodb", "DescribeTimeToLive"): _ttl,
@@ -228,6 +270,15 @@ ANSWERS: dict[tuple[str, str], Callable[[AnsweringAccount, Mapping[str, Any]], M
         account.at("AWS::Lambda::Function", asked["FunctionName"], "ResourceNotFoundException")
     ),
     ("lambda", "GetFunctionConcurrency"): _concurrency,
+    ("lambda", "GetPolicy"): _invoking,
+    ("kms", "DescribeKey"): lambda account, asked: {
+        "KeyMetadata": {
+            "KeyId": asked["KeyId"],
+            "KeyManager": "AWS" if asked["KeyId"] in account.keys_of_aws else "CUSTOMER",
+        }
+    },
+    ("s3", "GetBucketEncryption"): _encryption,
+    ("s3", "GetBucketPolicy"): _bucket_policy,
     ("iam", "GetRole"): lambda account, asked: {
         "Role": {
             "Path": "/",
@@ -235,6 +286,7 @@ ANSWERS: dict[tuple[str, str], Callable[[AnsweringAccount, Mapping[str, Any]], M
             "RoleId": "A" * 16,
             "Arn": _role(account, asked).arn,
             "CreateDate": 0,
+            "AssumeRolePolicyDocument": json.dumps(_role(account, asked).told["AssumeRolePolicyDocument"]),
         }
     },
     ("iam", "ListRolePolicies"): lambda account, asked: {

@@ -30,6 +30,16 @@ def asked_of(account: AnsweringAccount, asked: Asked = PAYLOADS, read_items: int
     return report_on(system_of(inventory_of(asked, read_items=read_items, clients=account.clients), asked))
 
 
+def encrypted(account: AnsweringAccount, *, whose: str = "AWS") -> None:
+    """Let a key of AWS's own, or a customer's, encrypt the table and the buckets."""
+    key = f"arn:aws:kms:{REGION}:{NUMBER}:key/2"
+    account.keys_of_aws = {key} if whose == "AWS" else set()
+    (table,) = account.of("AWS::DynamoDB::Table")
+    table.told["SSESpecification"] = {"KMSMasterKeyId": key}
+    rule = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
+    account.pieces["GivenUp"].told["BucketEncryption"] = {"ServerSideEncryptionConfiguration": [rule]}
+
+
 def hidden(report: Report) -> dict[str, str]:
     """Return what was not seen, by check."""
     return {each.id: each.why for each in report.unjudged}
@@ -45,6 +55,7 @@ def test_nothing_is_found_in_an_account_that_is_right(deployment: object) -> Non
 def test_only_calls_that_read_are_made() -> None:
     """Those of the list, and all of it, for a bus and a queue; any other is refused before it is made."""
     account, other = AnsweringAccount(BUS), AnsweringAccount(QUEUE)
+    encrypted(account)
     asked_of(account)
     asked_of(other)
     other.refusals["lambda", "ListFunctions"] = DENIED
@@ -99,6 +110,7 @@ def test_a_call_that_is_denied_ends_nothing(call: tuple[str, str]) -> None:
     for deployment in (BUS, QUEUE):
         account = AnsweringAccount(deployment)
         account.refusals[call] = DENIED
+        encrypted(account)
         if call[1] == "GetFunctionConfiguration":
             account.refusals["lambda", "ListFunctions"] = DENIED
         report = asked_of(account)
@@ -131,6 +143,28 @@ def test_time_to_live_of_a_table_that_is_going_is_not_there() -> None:
     account = AnsweringAccount(BUS)
     account.refusals["dynamodb", "DescribeTimeToLive"] = refused("ResourceNotFoundException")
     assert said(asked_of(account)) == ["ttl-off"]
+
+
+def test_a_key_of_aws_own_needs_no_permission_and_a_customers_does() -> None:
+    """An account tells both by their ARNs alone: whose it is has to be asked."""
+    for whose, found in (("AWS", set()), ("CUSTOMER", {"table-encryption", "on-failure-key"})):
+        account = AnsweringAccount(BUS)
+        encrypted(account, whose=whose)
+        assert set(said(asked_of(account))) == found
+
+
+def test_policies_of_an_account_are_those_of_its_resources() -> None:
+    """Of the function, the bucket, the topic and the role: each is asked for, and read as a template's is."""
+    account = AnsweringAccount(BUS)
+    account.pieces.pop("SweeperSchedulePermission")
+    account.pieces["GivenUpPolicy"].told["PolicyDocument"]["Statement"][0].pop("Condition")
+    account.pieces["GivenUp"].told["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] = 1
+    account.pieces["AlarmTopicPolicy"].told["PolicyDocument"]["Statement"][0]["Principal"] = {"AWS": NUMBER}
+    role = account.pieces["RelayRole"].told
+    role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"] = {"Service": "ec2.amazonaws.com"}
+    assert set(said(asked_of(account))) == {
+        "sweeper-refused", "on-failure-denied", "on-failure-early", "alarm-topic-policy", "access-trust",
+    }  # fmt: skip
 
 
 def test_what_becomes_of_a_table_an_index_and_a_function_is_asked() -> None:

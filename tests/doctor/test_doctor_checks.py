@@ -179,10 +179,44 @@ def dimensioned(alarm: str, name: str) -> Callable[[World], object]:
     return lambda world: world[alarm]["Dimensions"].append({"Name": name, "Value": "x"})
 
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/2"
+ENCRYPTED = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}}
+
+
+def encrypted_table(world: World) -> None:
+    """Let a key encrypt the table that the sweeper alone may use."""
+    table(SSESpecification={"SSEEnabled": True, "KMSMasterKeyId": KEY})(world)
+    allows("SweeperRole", Action="kms:Decrypt", Resource=KEY)(world)
+
+
+def permission(**settings: Any) -> Callable[[World], object]:
+    """Set properties of what lets the rule invoke the sweeper."""
+    return lambda world: changed(world["SweeperSchedulePermission"], settings)
+
+
+def stated(id_: str, document: str = "PolicyDocument", **settings: Any) -> Callable[[World], object]:
+    """Change the only statement of a resource's policy."""
+    return lambda world: changed(world[id_][document]["Statement"][0], settings)
+
+
+def of_service(name: str) -> dict[str, str]:
+    """Return the principal that a service is."""
+    return {"Service": f"{name}.amazonaws.com"}
+
+
 def kept(days: int) -> Callable[[World], object]:
     """Let the claim check's bucket keep objects for so many days."""
     rule = {"Status": "Enabled", "Filter": {"Prefix": ""}, "ExpirationInDays": days}
     return piece("payloads", LifecycleConfiguration={"Rules": [rule]})
+
+
+def given_up(days: int) -> Callable[[World], object]:
+    """Let the bucket for what is given up keep it for so many days, and other objects for one."""
+    rules = [
+        {"Status": "Enabled", "Prefix": prefix, "ExpirationInDays": each}
+        for prefix, each in (("x/", 1), ("aws/", days))
+    ]
+    return piece("GivenUp", LifecycleConfiguration={"Rules": rules})
 
 
 STARTS = {"S": [{"prefix": "OUTBOX#"}]}
@@ -267,6 +301,12 @@ BREAKS = (
     Break("on-failure-missing", mapping(DestinationConfig=None)),
     Break("on-failure-gone", without("GivenUp"), "is not there"),
     Break("on-failure-key", to_a_locked_queue, "lacks kms:GenerateDataKey", beside="on-failure-numbers"),
+    Break("on-failure-key", piece("GivenUp", BucketEncryption={"ServerSideEncryptionConfiguration": [ENCRYPTED]}),
+          "lacks kms:GenerateDataKey"),
+    Break("on-failure-denied", stated("GivenUpPolicy", Condition=None), "denies s3:PutObject and s3:ListBucket"),
+    Break("on-failure-denied", stated("GivenUpPolicy", Condition=None, Action="s3:Put*",
+                                      Principal={"AWS": "000000000000"}), "denies s3:PutObject"),
+    Break("on-failure-early", given_up(1), "removes aws/lambda/* after 1 day"),
     Break("on-failure-numbers", together(to_a_queue, with_its_key), "orders.fifo"),
     Break("target-gone", without("Bus"), "is not there"),
     Break("target-unordered", to_a_standard_queue, "standard queue", QUEUE),
@@ -277,12 +317,21 @@ BREAKS = (
     Break("sweeper-missing", without("Sweeper", "SweeperErrorsAlarm", "SweeperStoppedAlarm")),
     Break("sweeper-unscheduled", without("SweeperSchedule"), "no schedule"),
     Break("sweeper-unscheduled", piece("SweeperSchedule", State="DISABLED"), "is disabled"),
+    Break("sweeper-refused", without("SweeperSchedulePermission"), "does not let rule SweeperSchedule invoke it"),
+    Break("sweeper-refused", permission(Principal="s3.amazonaws.com"), "does not let rule"),
+    Break("sweeper-refused", permission(SourceArn=f"arn:aws:events:{PLACE}:rule/other"), "does not let rule"),
+    Break("sweeper-refused", permission(FunctionName="other"), "does not let rule"),
     Break("sweeper-rare", piece("SweeperSchedule", ScheduleExpression="rate(2 hours)"), "120"),
     Break("sweeper-differs", variables("Sweeper", OUTBOX_ON_POISON="block"), "on_poison"),
     Break("access-lacking", lacks("RelayRole", "dynamodb:PartiQLUpdate"), "lacks dynamodb:PartiQLUpdate on arn"),
     Break("access-lacking", lacks("SweeperRole", "events:DescribeEventBus"), "lacks events:DescribeEventBus on arn"),
     Break("access-lacking", lacks("RelayRole", "s3:PutObject"), "s3:PutObject"),
     Break("access-lacking", allows("RelayRole", Effect="Deny", Action="events:Put*", Resource="*"), "events:PutEvents"),
+    Break("access-trust", stated("RelayRole", "AssumeRolePolicyDocument", Principal=of_service("ec2")), "nobody lets"),
+    Break("access-trust", stated("SweeperRole", "AssumeRolePolicyDocument", Action="sts:TagSession"), "nobody lets"),
+    Break("table-encryption", encrypted_table, "table shop is encrypted with"),
+    Break("table-encryption", together(encrypted_table, allows("RelayRole", Action="kms:Decrypt", Resource=f"{KEY}2")),
+          "lacks kms:Decrypt"),
     Break("access-wide", allows("RelayRole", Action="dynamodb:*", Resource="arn:aws:dynamodb:::x"), "dynamodb:*"),
     Break("access-wide", allows("RelayRole", Action=["events:PutEvents"], Resource="*"), "on every resource"),
     Break("access-wide", allows("RelayRole", NotAction="iam:*", Resource="*"), "everything but iam:*"),
@@ -291,6 +340,8 @@ BREAKS = (
     Break("alarm-silent", piece("RelayErrorsAlarm", AlarmActions=None), "no actions"),
     Break("alarm-unheard", piece("AlarmTopic", Subscription=[]), "nobody"),
     Break("alarm-unheard", without("AlarmTopic"), "not there"),
+    Break("alarm-topic-policy", stated("AlarmTopicPolicy", Principal=of_service("events")), "does not let cloudwatch"),
+    Break("alarm-topic-policy", stated("AlarmTopicPolicy", Action="sns:Subscribe"), "does not let cloudwatch"),
     Break("alarm-topic-key", piece("AlarmTopic", KmsMasterKeyId="alias/aws/sns"), "alias/aws/sns"),
     Break("payloads-gone", without("payloads")),
     Break("payloads-forever", piece("payloads", LifecycleConfiguration=None), "no lifecycle rule"),

@@ -73,7 +73,7 @@ def policies(inventory: Inventory) -> tuple[list[Any], list[Any], list[str]]:
 def test_of_a_condition_the_branch_that_counts_is_made(events: Any) -> None:
     """Of events as a whole, of one of them, and of its properties."""
     found = made({"Events": events})
-    assert {each.id for each in found.pieces} == {"F", "FRole", "FStream", "FTimed"}
+    assert {each.id for each in found.pieces} == {"F", "FRole", "FStream", "FTimed", "FTimedPermission"}
     assert hidden(found) == set()
     assert [each.properties["EventSourceArn"] for each in found.of(MAPPING)] == [STREAM["Properties"]["Stream"]]  # type: ignore[index]  # a mapping
     assert policies(found)[2] == []

@@ -26,7 +26,7 @@ TAKEN: tuple[tuple[dict[str, Standing], tuple[str, ...]], ...] = (
         "stream-off", "stream-view", "stream-stale", "mapping-missing", "mapping-disabled", "mapping-troubled",
         "filter-invalid", "variables", "table-name", "runtime", "switched-off", "target-key", "access-lacking",
         "pending-index", "sweeper-missing", "sweeper-unscheduled", "ttl-attribute", "payloads-gone", "payloads-early",
-        "index-status", "function-state",
+        "index-status", "function-state", "access-trust", "table-encryption", "sweeper-refused",
     )),
     ({"P2": NOT}, ("table-keys", "table-status", "target-gone")),
     ({"P4": LIMITED}, ("retries-ordered", "record-age-short")),

@@ -151,6 +151,6 @@ def test_a_role_that_is_not_seen_hides_access_alone() -> None:
     world.pieces.pop("RelayRole")
     report = world.report()
     assert said(report) == []
-    assert {each.id for each in report.unjudged} == {"access-lacking", "access-wide"}
+    assert {each.id for each in report.unjudged} == {"access-lacking", "access-trust", "access-wide"}
     world["Relay"].pop("Role")
     assert {each.why for each in world.report().unjudged} == {"the function names no role"}

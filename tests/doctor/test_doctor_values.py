@@ -276,7 +276,7 @@ def test_rates_are_read() -> None:
     """A cron expression is not worked out, and so not judged."""
 
     def minutes(expression: Any) -> Any:
-        return schedule_of(Piece("S", "AWS::Events::Rule", "", {"ScheduleExpression": expression})).minutes
+        return schedule_of(Piece("S", "AWS::Events::Rule", "", {"ScheduleExpression": expression}), True).minutes
 
     assert [minutes(each) for each in ("rate(1 minute)", "rate(2 hours)", "rate(1 day)")] == [1.0, 120.0, 1440.0]
     assert isinstance(minutes("cron(0 * * * ? *)"), Unseen)

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import alarm_of, target_of, topic_of
-from dynamodb_outbox.doctor.system import Alarm, Bucket, Function, Target, Topic
+from dynamodb_outbox.doctor.resource_policies import bucket_policy, topic_policy
+from dynamodb_outbox.doctor.system import Alarm, Bucket, Function, Store, Target, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["ARCHIVE", "alarms_of", "payloads_of", "sinks_of", "target_at", "topics_of"]
+__all__ = ["ARCHIVE", "GIVEN_UP", "alarms_of", "payloads_of", "sinks_of", "store_at", "target_at", "topics_of"]
 
 ARCHIVE = "AWS::Events::Archive"
+GIVEN_UP = "aws/lambda/"
+"""What the keys of objects begin with that a mapping stores [LDG]."""
+
+_STORES = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::SNS::Topic")
 _TARGETS = ("AWS::Events::EventBus", "AWS::SNS::Topic", "AWS::SQS::Queue")
 _PREFIXES = (("Prefix",), ("Filter", "Prefix"), ("Filter", "And", "Prefix"))
 
@@ -78,7 +83,11 @@ def topics_of(inventory: Inventory, alarms: Iterable[Alarm]) -> dict[str, Seen[T
     found: dict[str, Seen[Topic | None]] = {}
     for arn in sorted(arns):
         piece = inventory.at(arn, "AWS::SNS::Topic")
-        found[arn] = topic_of(piece, _subscribed(inventory, arn)) if isinstance(piece, Piece) else piece
+        found[arn] = (
+            topic_of(piece, _subscribed(inventory, arn), topic_policy(piece, inventory))
+            if isinstance(piece, Piece)
+            else piece
+        )
     return found
 
 
@@ -88,6 +97,27 @@ def _subscribed(inventory: Inventory, arn: str) -> Seen[int]:
     count = topics.count(arn)
     hidden = next((each for each in topics if isinstance(each, Unseen)), None)
     return count or hidden or inventory.lacks("AWS::SNS::Subscription") or 0
+
+
+def store_at(inventory: Inventory, arn: str) -> Seen[Store | None]:
+    """Return where a mapping stores what it gives up, by its ARN."""
+    piece = inventory.at(arn, *_STORES)
+    if piece is None or isinstance(piece, Unseen):
+        return piece
+    found = Properties(piece.properties)
+    if piece.kind != "AWS::S3::Bucket":
+        return Store(key=found.text("KmsMasterKeyId"), days=None, policy=None)
+    encryption = found.parts("BucketEncryption", "ServerSideEncryptionConfiguration")
+    keys = (
+        encryption
+        if isinstance(encryption, Unseen)
+        else [each.text("ServerSideEncryptionByDefault", "KMSMasterKeyID") for each in encryption]
+    )
+    return Store(
+        key=keys if isinstance(keys, Unseen) else next(iter(keys), None),
+        days=_days(found, GIVEN_UP),
+        policy=bucket_policy(piece, inventory),
+    )
 
 
 def payloads_of(inventory: Inventory, bucket: str | None, prefix: str) -> Bucket | None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.eventsource.filters import compile_filters
-from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, target_at, topics_of
+from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, store_at, target_at, topics_of
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
 from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn, segments
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
+from dynamodb_outbox.doctor.resource_policies import Call, Policy, invoking_policy, lets
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import samples_of
 from dynamodb_outbox.doctor.system import Function, Role, Schedule, Store, StreamMapping, System, Table
@@ -35,8 +36,6 @@ POLICIES = ("AWS::Lambda::Permission", "AWS::S3::BucketPolicy", "AWS::SNS::Topic
 """Policies of resources, which are resources of their own in a template."""
 SWEEPERS = "sweepers"
 """A word among the kinds of `Inventory.unseen`: of the functions those that no mapping names may be others."""
-
-_STORES = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::SNS::Topic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +216,7 @@ class _Choice:
         """The on-failure destinations, by ARN."""
         mappings = () if isinstance(self.mappings, Unseen) else self.mappings
         arns = {each.on_failure for each in mappings if isinstance(each.on_failure, str)}
-        return {arn: _store(self._inventory.at(arn, *_STORES)) for arn in sorted(arns)}
+        return {arn: store_at(self._inventory, arn) for arn in sorted(arns)}
 
     @property
     def schedules(self) -> Mapping[str, Seen[tuple[Schedule, ...]]]:
@@ -226,7 +225,13 @@ class _Choice:
         return {each.name: self._scheduled(each) for each in sweepers}
 
     def _scheduled(self, function: Function) -> Seen[tuple[Schedule, ...]]:
-        ours = tuple(schedule_of(each) for each in self._inventory.of(*SCHEDULES) if _invokes(each, function))
+        piece = next(each for each in self._functions if _called(each) == function.name)
+        policy = invoking_policy(piece, self._inventory, function_name, function.name)
+        ours = tuple(
+            schedule_of(each, _may_invoke(each, function, policy))
+            for each in self._inventory.of(*SCHEDULES)
+            if _invokes(each, function)
+        )
         lacking = self._inventory.lacks(*SCHEDULES) or self._aimless
         enabled = any(each.enabled is True for each in ours)
         return ours if enabled or lacking is None else lacking
@@ -236,6 +241,12 @@ class _Choice:
         """Why it is not seen what a schedule invokes, where there is such a one."""
         told = [each for piece in self._inventory.of(*SCHEDULES) for each in _targets_of(Properties(piece.properties))]
         return next((each for each in told if isinstance(each, Unseen)), None)
+
+
+def _may_invoke(schedule: Piece, function: Function, policy: Policy) -> Seen[bool]:
+    """Whether a function's policy lets a rule invoke it. A schedule of EventBridge Scheduler has a role for that."""
+    call = Call(("events.amazonaws.com",), "lambda:InvokeFunction", function.arn, schedule.arn)
+    return schedule.kind != SCHEDULES[0] or lets(policy, call)
 
 
 def _invokes(piece: Piece, function: Function) -> bool:
@@ -268,12 +279,6 @@ def _called(piece: Piece) -> str:
 def _table_in(arn: str) -> str:
     """Return the name of the table in its ARN, or in that of its stream."""
     return segments(arn)[-1].split("/")[1] if "/" in arn else name_in(arn)
-
-
-def _store(piece: Seen[Piece | None]) -> Seen[Store | None]:
-    if piece is None or isinstance(piece, Unseen):
-        return piece
-    return Store(key=Properties(piece.properties).text("KmsMasterKeyId"))
 
 
 def _list(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""KMS keys of queues and topics: whether whoever sends to one may use its key."""
+"""KMS keys: whether whoever uses what one encrypts may use the key."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.doctor.system import Function
 
-__all__ = ["key_denied"]
+__all__ = ["BUCKET", "TABLE", "key_denied"]
 
-_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+BUCKET: tuple[str, ...] = ("kms:GenerateDataKey",)
+"""What storing in a bucket needs [LDG]."""
+TABLE: tuple[str, ...] = ("kms:Decrypt",)
+"""What every request to a table needs."""
+_MESSAGES = ("kms:Decrypt", "kms:GenerateDataKey")
 _AWS_KEY = "alias/aws/"
 
 
-def key_denied(function: Function, what: str, key: str | None) -> Iterator[Evidence]:
-    """Yield what a function's role lacks to send to `what`, encrypted with a key. Raises NotSeen.
+def key_denied(
+    function: Function, what: str, key: str | None, actions: tuple[str, ...] = _MESSAGES
+) -> Iterator[Evidence]:
+    """Yield what a function's role lacks to use `what`, encrypted with a key. Raises NotSeen.
 
     AWS's own key for the service lets in whoever may use the service, and so it is with a key that is None.
     """
     if not key or _AWS_KEY in key:
         return
     role = seen(function.role)
-    lacking = [each for each in _ACTIONS if not seen(allows(role, each, None))]
+    resource = key if ":key/" in key else None  # of an alias nobody tells here which key it is
+    lacking = [each for each in actions if not seen(allows(role, each, resource))]
     if lacking:
-        yield Evidence(f"{what} is encrypted with {key}, and {role.name} lacks {', '.join(lacking)}", {"key": key})
+        yield Evidence(
+            f"{what} is encrypted with {key}, and {role.name} lacks {', '.join(lacking)}",
+            {"key": key, "actions": " and ".join(lacking)},
+        )

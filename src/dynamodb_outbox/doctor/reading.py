@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.choices import SinkKind
     from dynamodb_outbox.doctor.inventory import Piece
+    from dynamodb_outbox.doctor.resource_policies import Policy
 
 __all__ = [
     "DEFAULT_MEMORY_MB",
@@ -62,7 +63,9 @@ def table_of(piece: Piece) -> Table:
         protected=own.flag("DeletionProtectionEnabled"),
         replicas=replicas if isinstance(replicas, Unseen) else replicas[1],
         consistency=_or(found.text("MultiRegionConsistency"), "EVENTUAL"),
-        key=found.text("SSESpecification", "KMSMasterKeyId"),
+        key=(found if found.raw("SSESpecification", "KMSMasterKeyId") else own).text(
+            "SSESpecification", "KMSMasterKeyId"
+        ),
         ttl_values=found.items("TimeToLiveValues"),
         by_hand=_number(found, "WrittenByHand", 0),
     )
@@ -216,7 +219,7 @@ def _metric(found: Properties) -> Seen[Metric]:
     return Metric(namespace=str(found.raw("Namespace")), name=str(found.raw("MetricName")), dimensions=pairs)
 
 
-def topic_of(piece: Piece, subscriptions: Seen[int]) -> Topic:
+def topic_of(piece: Piece, subscriptions: Seen[int], policy: Policy) -> Topic:
     """Return a topic that is notified; `subscriptions` counts those that are resources of their own."""
     found = Properties(piece.properties)
     counted = found.number("Subscribed")  # as an account tells it
@@ -230,6 +233,7 @@ def topic_of(piece: Piece, subscriptions: Seen[int]) -> Topic:
         arn=piece.arn,
         subscribed=counted,
         key=found.text("KmsMasterKeyId"),
+        policy=policy,
     )
 
 
@@ -263,12 +267,14 @@ def target_of(arn: str, piece: Seen[Piece | None], archives: Seen[tuple[str, ...
     )
 
 
-def schedule_of(piece: Piece) -> Schedule:
-    """Return a schedule; minutes are seen where it says them by a rate."""
+def schedule_of(piece: Piece, allowed: Seen[bool]) -> Schedule:
+    """Return a schedule that may invoke what it is for, or not; minutes are seen where it says them by a rate."""
     found = Properties(piece.properties)
     state = found.text("State")
     return Schedule(
         name=str(found.raw("Name") or piece.id),
+        arn=piece.arn,
+        allowed=allowed,
         enabled=state if isinstance(state, Unseen) else state in (None, *_RUNNING),
         minutes=_minutes(found.text("ScheduleExpression")),
     )

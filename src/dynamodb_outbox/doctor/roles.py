@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Inventory, Seen, Unseen, name_in, segments
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.doctor.inventory import Piece
 
-__all__ = ["allows", "matches", "role_of"]
+__all__ = ["allows", "matches", "role_of", "says", "statements_of"]
 
 _LOGS = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
 _STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams")
@@ -40,6 +41,7 @@ _MANAGED = {
 }
 """What they allow on every resource, of what matters here [the managed policies' own pages]."""
 
+_LIKE = ("ArnLike", "ArnEquals", "StringLike", "StringEquals")
 _BOUNDARY = Unseen("what its permissions boundary leaves of it")
 _REGION, _ACCOUNT = 3, 4
 _PARTS = 6
@@ -68,8 +70,15 @@ def role_of(piece: Piece, inventory: Inventory) -> Role:
         statements=tuple(statements),
         attached=tuple(names),
         hidden=tuple(hidden),
+        trust=_trust(found.raw("AssumeRolePolicyDocument")),
         boundary=None if found.raw("PermissionsBoundary") is None else _BOUNDARY,
     )
+
+
+def _trust(document: Any) -> Seen[tuple[Statement, ...] | None]:
+    hidden: list[str] = []
+    found = None if document is None else statements_of("its trust policy", document, hidden)
+    return Unseen(hidden[0]) if hidden else found
 
 
 def _told(role: Properties) -> tuple[Properties, ...]:
@@ -146,13 +155,36 @@ def _statement(policy: str, found: Properties) -> Statement:
         not_actions=not_actions,
         not_resources=not_resources,
         conditional=unsure is None and bool(condition),
+        principals=_principals(found),
+        sources=_sources(condition),
     )
+
+
+def _principals(found: Properties) -> Seen[tuple[str, ...]]:
+    """Return who a statement is about: everybody where it does not say, as in a role's own policies."""
+    said = found.raw("Principal")
+    if found.raw("NotPrincipal") is not None:
+        return Unseen("who it is about, by NotPrincipal")
+    if not isinstance(said, Mapping):
+        return said if isinstance(said, Unseen) else ("*",) if said is None else (str(said),)
+    each_kind = [Properties(said).texts(name) for name in said]
+    hidden = next((each for each in each_kind if isinstance(each, Unseen)), None)
+    return hidden or tuple(one for each in each_kind if isinstance(each, tuple) for one in each)
+
+
+def _sources(condition: Any) -> Seen[tuple[str, ...]]:
+    """Return the ARNs that a call has to come from; none where it may come from anywhere."""
+    for operator, said in condition.items() if isinstance(condition, Mapping) else ():
+        for name in said if operator in _LIKE and isinstance(said, Mapping) else ():
+            if str(name).lower() == "aws:sourcearn":
+                return Properties(said).texts(name)
+    return condition if isinstance(condition, Unseen) else ()
 
 
 def allows(role: Role, action: str, resource: str | None) -> Seen[bool]:
     """Return whether a role may do something with a resource (None: with any at all)."""
-    answers = [_says(each, action, resource) for each in role.statements if each.allows]
-    denied = [_says(each, action, resource) for each in role.statements if not each.allows and not each.conditional]
+    answers = [says(each, action, resource) for each in role.statements if each.allows]
+    denied = [says(each, action, resource) for each in role.statements if not each.allows and not each.conditional]
     if True in denied:
         return False
     if True in answers:
@@ -164,8 +196,8 @@ def _unseen_of(answers: list[Seen[bool]]) -> Unseen | None:
     return next((each for each in answers if isinstance(each, Unseen)), None)
 
 
-def _says(statement: Statement, action: str, resource: str | None) -> Seen[bool]:
-    """Return whether a statement is about an action on a resource."""
+def says(statement: Statement, action: str, resource: str | None) -> Seen[bool]:
+    """Return whether a statement is about an action on a resource (None: on any at all)."""
     if isinstance(statement.actions, Unseen):
         return statement.actions
     named = any(fnmatch.fnmatchcase(action.lower(), _literal(each).lower()) for each in statement.actions)

@@ -140,7 +140,10 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A statement of a policy; `policy` is where it stands. The two lists may be of what it is not about."""
+    """A statement of a policy; `policy` is where it stands. The two lists may be of what it is not about.
+
+    Of a resource's policy it has `principals`, and `sources`: what a call has to come from, where that matters.
+    """
 
     policy: str
     allows: bool
@@ -150,13 +153,16 @@ class Statement:
     not_resources: bool = False
     conditional: bool = False
     managed: bool = False
+    principals: Seen[tuple[str, ...]] = ("*",)
+    sources: Seen[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
     """A role, by what is seen of its policies; `hidden` says what is not, and may allow more.
 
-    `boundary` is there where a permissions boundary may take away from what they allow.
+    `boundary` is there where a permissions boundary may take away from what they allow. `trust` says who may take the
+    role.
     """
 
     name: str
@@ -164,6 +170,7 @@ class Role:
     statements: tuple[Statement, ...]
     attached: tuple[str, ...]
     hidden: tuple[str, ...]
+    trust: Seen[tuple[Statement, ...] | None]
     boundary: Unseen | None
 
 
@@ -196,12 +203,16 @@ class Alarm:
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """A topic that alarms notify: how many have subscribed and said yes, and its KMS key."""
+    """A topic that alarms notify: how many have subscribed and said yes, its KMS key, and its policy.
+
+    The policy is None where it is the one that each topic begins with.
+    """
 
     name: str
     arn: str
     subscribed: Seen[int]
     key: Seen[str | None]
+    policy: Seen[tuple[Statement, ...] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,16 +234,23 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Where a mapping stores what it gives up, and the KMS key of a queue or topic; a bucket's is not looked at."""
+    """Where a mapping stores what it gives up, and its KMS key, of a customer's own.
+
+    Of a bucket: after how many days its lifecycle removes what is stored (None: never), and its policy.
+    """
 
     key: Seen[str | None]
+    days: Seen[int | None]
+    policy: Seen[tuple[Statement, ...] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """What invokes a sweeper, and how many minutes there are between two runs."""
+    """What invokes a sweeper, whether that lets it, and how many minutes there are between two runs."""
 
     name: str
+    arn: str
+    allowed: Seen[bool]
     enabled: Seen[bool]
     minutes: Seen[float]
 

@@ -32,6 +32,7 @@ CALLS: Mapping[tuple[str, str], str] = {
     ("lambda", "ListFunctions"): "lambda:ListFunctions",
     ("lambda", "GetFunctionConfiguration"): "lambda:GetFunctionConfiguration",
     ("lambda", "GetFunctionConcurrency"): "lambda:GetFunctionConcurrency",
+    ("lambda", "GetPolicy"): "lambda:GetPolicy",
     ("iam", "GetRole"): "iam:GetRole",
     ("iam", "ListRolePolicies"): "iam:ListRolePolicies",
     ("iam", "GetRolePolicy"): "iam:GetRolePolicy",
@@ -48,6 +49,9 @@ CALLS: Mapping[tuple[str, str], str] = {
     ("sqs", "GetQueueAttributes"): "sqs:GetQueueAttributes",
     ("s3", "HeadBucket"): "s3:ListBucket",
     ("s3", "GetBucketLifecycleConfiguration"): "s3:GetLifecycleConfiguration",
+    ("s3", "GetBucketEncryption"): "s3:GetEncryptionConfiguration",
+    ("s3", "GetBucketPolicy"): "s3:GetBucketPolicy",
+    ("kms", "DescribeKey"): "kms:DescribeKey",
 }
 """Every call, by service and operation, and the action of IAM that it needs. Scan is made with --read-items alone."""
 
@@ -58,7 +62,7 @@ _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 _DENIED = re.compile(r"AccessDenied|Unauthorized|AuthorizationError|NotAuthorized|Forbidden|^403$")
 _GONE = re.compile(
     r"ResourceNotFound|NoSuchEntity|NoSuchBucket|NotFoundException|NonExistentQueue|QueueDoesNotExist|^NotFound$|^404$"
-    r"|NoSuchLifecycleConfiguration"
+    r"|NoSuchLifecycleConfiguration|ServerSideEncryptionConfigurationNotFound"
 )
 _WITHOUT_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
 _TIMEOUT_S = 5

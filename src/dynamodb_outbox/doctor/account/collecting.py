@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.doctor.account.asking import Asking, Clients, own_clients
 from dynamodb_outbox.doctor.account.items import written_by_hand
+from dynamodb_outbox.doctor.account.keys import customer_key
 from dynamodb_outbox.doctor.account.roles import role_piece
 from dynamodb_outbox.doctor.account.surroundings import Surroundings
 from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SWEEPERS, TABLES, Asked, system_of
@@ -94,11 +95,12 @@ class _Collector:
         said = answer["Table"]
         ttl = self._asking.ask("dynamodb", "DescribeTimeToLive", TableName=name)
         backups = self._asking.ask("dynamodb", "DescribeContinuousBackups", TableName=name)
+        key = (said.get("SSEDescription") or {}).get("KMSMasterKeyArn")
         properties = {
             **said,
             "StreamArn": said.get("LatestStreamArn"),
             "Replicas": [{"Region": each.get("RegionName")} for each in said.get("Replicas") or ()],
-            "SSESpecification": {"KMSMasterKeyId": (said.get("SSEDescription") or {}).get("KMSMasterKeyArn")},
+            "SSESpecification": {"KMSMasterKeyId": customer_key(self._asking, key, None)},
             "TimeToLiveSpecification": _ttl(ttl),
             "PointInTimeRecoverySpecification": _recovery(backups),
         }
@@ -178,7 +180,7 @@ class _Collector:
         reserved = self._asking.ask("lambda", "GetFunctionConcurrency", FunctionName=name)
         whole = self._asking.ask("lambda", "GetFunctionConfiguration", FunctionName=name)
         environment = said.get("Environment") or {}
-        properties = {
+        properties: dict[str, Any] = {
             **said,
             **{state: whole if isinstance(whole, Unseen) else (whole or {}).get(state) for state in _STATES},
             "ReservedConcurrentExecutions": reserved
@@ -190,7 +192,14 @@ class _Collector:
                 else environment.get("Variables") or {}
             },
         }
-        return Piece(name, FUNCTIONS[0], str(said["FunctionArn"]), properties)
+        piece = Piece(name, FUNCTIONS[0], str(said["FunctionArn"]), properties)
+        if self._may_sweep(piece):
+            policy = self._asking.ask("lambda", "GetPolicy", FunctionName=name)
+            properties["Policy"] = policy if policy is None or isinstance(policy, Unseen) else policy.get("Policy")
+        return piece
+
+    def _may_sweep(self, piece: Piece) -> bool:
+        return reads(piece) == SWEEP or piece.id in self._asked.sweepers
 
     def roles(self) -> None:
         """Ask for the roles of the functions, and their policies."""
@@ -204,8 +213,7 @@ class _Collector:
 
     def sweepers(self) -> list[Piece]:
         """Return the functions that may be sweepers."""
-        found = [each for each in self._pieces if each.kind in FUNCTIONS]
-        return [each for each in found if reads(each) == SWEEP or each.id in self._asked.sweepers]
+        return [each for each in self._pieces if each.kind in FUNCTIONS and self._may_sweep(each)]
 
 
 def _ttl(answer: Any) -> Any:

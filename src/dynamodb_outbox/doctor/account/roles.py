@@ -36,6 +36,7 @@ def role_piece(asking: Asking, arn: str) -> Piece | Unseen | None:
         "RoleName": name,
         "Policies": policies,
         "AttachedPolicies": managed,
+        "AssumeRolePolicyDocument": answer["Role"].get("AssumeRolePolicyDocument"),
         "PermissionsBoundary": answer["Role"].get("PermissionsBoundary"),
         "HiddenPolicies": hidden,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.doctor.account.keys import customer_key
 from dynamodb_outbox.doctor.around import ARCHIVE
 from dynamodb_outbox.doctor.choosing import SCHEDULES
 from dynamodb_outbox.doctor.inventory import Piece, Unseen, name_in, segments
@@ -75,7 +76,7 @@ class Surroundings:
                 pieces += [Piece(str(each["ArchiveName"]), ARCHIVE, str(each["ArchiveName"]), each) for each in told]
         if asked.payloads is not None:
             arn = f"arn:aws:s3:::{name_in(asked.payloads)}"
-            self._add(arn, self._bucket(arn, lifecycle=True), pieces, hidden)
+            self._add(arn, self._bucket(arn), pieces, hidden)
         return pieces, hidden
 
     @staticmethod
@@ -122,13 +123,33 @@ class Surroundings:
             return answer
         return _piece(arn, "AWS::SQS::Queue", answer.get("Attributes") or {})
 
-    def _bucket(self, arn: str, *, lifecycle: bool = False) -> Piece | Unseen | None:
+    def _bucket(self, arn: str) -> Piece | Unseen | None:
         name = segments(arn)[5]
         answer = self._asking.ask("s3", "HeadBucket", Bucket=name)
         if answer is None or isinstance(answer, Unseen):
             return answer
-        rules = self._asking.ask("s3", "GetBucketLifecycleConfiguration", Bucket=name) if lifecycle else None
-        return _piece(arn, "AWS::S3::Bucket", {"BucketName": name, "LifecycleConfiguration": _rules(rules)})
+        policy = self._asking.ask("s3", "GetBucketPolicy", Bucket=name)
+        told = {
+            "BucketName": name,
+            "LifecycleConfiguration": _rules(self._asking.ask("s3", "GetBucketLifecycleConfiguration", Bucket=name)),
+            "BucketEncryption": self._encryption(name),
+            "Policy": policy if policy is None or isinstance(policy, Unseen) else policy.get("Policy"),
+        }
+        return _piece(arn, "AWS::S3::Bucket", told)
+
+    def _encryption(self, bucket: str) -> Any:
+        """Return how a bucket encrypts, without keys of AWS's own."""
+        answer = self._asking.ask("s3", "GetBucketEncryption", Bucket=bucket)
+        if answer is None or isinstance(answer, Unseen):
+            return answer
+        rules = answer["ServerSideEncryptionConfiguration"].get("Rules") or ()
+        ids = [(each.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID") for each in rules]
+        keys = [customer_key(self._asking, each, None) for each in ids]
+        return {
+            "ServerSideEncryptionConfiguration": [
+                {"ServerSideEncryptionByDefault": {"KMSMasterKeyID": each}} for each in keys
+            ]
+        }
 
 
 def _rules(answer: Any) -> Any:

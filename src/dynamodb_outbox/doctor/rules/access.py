@@ -6,8 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_all_functions
+from dynamodb_outbox.doctor.encryption import TABLE, key_denied
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
 from dynamodb_outbox.doctor.needs import needs_of
+from dynamodb_outbox.doctor.resource_policies import Call, lets
 from dynamodb_outbox.doctor.roles import allows
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ _CLOSES: dict[str, tuple[Way, ...]] = {"GivenUp": ("failure",), "GivenUpBucket":
 """What is closed by want of single statements; by want of others it is the function's own way."""
 _NOWHERE = ("dynamodb:liststreams", "logs:", "xray:", "ec2:", "cloudwatch:putmetricdata", "kms:listkeys")
 """Beginnings of actions that have no resource to be granted on, or are granted for what Lambda does itself."""
+_TAKEN = Call(("lambda.amazonaws.com",), "sts:AssumeRole")
 _FULL = ("AdministratorAccess", "PowerUserAccess")
 
 
@@ -41,6 +44,17 @@ def _lacking(function: Function, system: System) -> Iterator[Said]:
         yield Evidence(said, {"role": role.name}, _CLOSES.get(sid))
     if hidden is not None:
         raise NotSeen(hidden)
+
+
+def _key(function: Function, system: System) -> Iterator[Said]:
+    table = seen(system.table)
+    yield from key_denied(function, f"table {table.name}", seen(table.key), TABLE)
+
+
+def _trust(function: Function, _system: System) -> Iterator[Said]:
+    role = seen(function.role)
+    if seen(role.trust) is not None and not seen(lets(role.trust, _TAKEN)):
+        yield Evidence(f"nobody lets lambda.amazonaws.com take role {role.name}", {"role": role.name})
 
 
 def _wide(function: Function, _system: System) -> Iterator[Said]:
@@ -81,6 +95,26 @@ CHECKS = (
         consequence="A call is refused: events are held, or records neither settled nor parked.",
         command="`outbox infra` prints the role; add what it lacks to <role>",
         snippet="the statement of `outbox infra sam` for these actions",
+        closes=("own",),
+    ),
+    Check(
+        id="access-trust",
+        severity=Severity.ERROR,
+        asks="Lambda may take the role",
+        about=of_all_functions,
+        look=_trust,
+        consequence="The function is not started, and its mapping cannot read the stream.",
+        command="let the Service lambda.amazonaws.com have sts:AssumeRole in the trust policy of <role>",
+        closes=("own",),
+    ),
+    Check(
+        id="table-encryption",
+        severity=Severity.ERROR,
+        asks="The roles may use the KMS key of the table",
+        about=of_all_functions,
+        look=_key,
+        consequence="Each request to the table is refused.",
+        command="allow <actions> on <key>: `outbox infra ... --kms-key`",
         closes=("own",),
     ),
     Check(

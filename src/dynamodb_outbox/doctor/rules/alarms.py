@@ -7,6 +7,7 @@ the same metrics of the same functions, mapping and table, and can start: when i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from dynamodb_outbox.doctor.checks import (
     of_system,
 )
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, name_in, seen
+from dynamodb_outbox.doctor.resource_policies import Call, lets
 from dynamodb_outbox.doctor.starting import never_starts
 from dynamodb_outbox.infra.alarms import alarms_for
 from dynamodb_outbox.infra.references import Attribute
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["CHECKS"]
 
 _AWS_KEY = "alias/aws/"
+_NOTIFIED = Call(("cloudwatch.amazonaws.com",), "sns:Publish")
 
 _About = Callable[["System"], Iterable[Subject]]
 
@@ -154,6 +157,16 @@ def _locked(arn: str, system: System) -> Iterator[Said]:
         yield Evidence(f"it is encrypted with {key}")
 
 
+def _refused(arn: str, system: System) -> Iterator[Said]:
+    topic = seen(system.topics[arn])
+    if (
+        topic is not None
+        and seen(topic.policy) is not None
+        and not seen(lets(topic.policy, replace(_NOTIFIED, resource=arn)))
+    ):
+        yield "its policy does not let cloudwatch.amazonaws.com publish"
+
+
 def _check(wanted: Wanted) -> Check:
     return Check(
         id=f"alarm-{wanted.slug}",
@@ -187,6 +200,15 @@ CHECKS = (
         consequence="Nobody is told.",
         command="aws sns subscribe --topic-arn <arn> --protocol email --notification-endpoint <address>; and confirm",
         snippet="Subscription: [{Protocol: email, Endpoint: <address>}]",
+    ),
+    Check(
+        id="alarm-topic-policy",
+        severity=Severity.WARNING,
+        asks="The policies of those topics let CloudWatch publish",
+        about=_of_topics,
+        look=_refused,
+        consequence="Alarms start, and nobody is told.",
+        command="let the Service cloudwatch.amazonaws.com have sns:Publish in the policy of <arn>",
     ),
     Check(
         id="alarm-topic-key",

@@ -42,6 +42,15 @@ def _unscheduled(function: Function, system: System) -> Iterator[Said]:
         yield Evidence("no schedule invokes it", {"remedy": "a schedule as `outbox infra` has it"})
 
 
+def _refused(function: Function, system: System) -> Iterator[Said]:
+    running = [each for each in seen(system.schedules[function.name]) if each.enabled is True]
+    if not _is_swept(seen(function.settings.layout)) or any(each.allowed is True for each in running):
+        return
+    for each in running:
+        if not seen(each.allowed):
+            yield Evidence(f"its policy does not let rule {each.name} invoke it", {"rule": each.arn})
+
+
 def _rare(function: Function, system: System) -> Iterator[Said]:
     every = [seen(each.minutes) for each in seen(system.schedules[function.name]) if each.enabled is not False]
     if every and min(every) > _LONGEST_MINUTES and _is_swept(seen(function.settings.layout)):
@@ -87,6 +96,18 @@ CHECKS = (
         consequence="Nobody sweeps.",
         command="<remedy>",
         snippet="Events: {Schedule: {Type: Schedule, Properties: {Schedule: rate(1 minute)}}}",
+        closes=("sweep",),
+    ),
+    Check(
+        id="sweeper-refused",
+        severity=Severity.WARNING,
+        asks="The sweeper's policy lets that schedule invoke it (a rule of EventBridge)",
+        about=of_sweepers,
+        look=_refused,
+        consequence="Nobody sweeps.",
+        command="aws lambda add-permission --function-name <function> --statement-id sweep --principal "
+        "events.amazonaws.com --action lambda:InvokeFunction --source-arn <rule>",
+        snippet="an AWS::Lambda::Permission of <function> for Principal: events.amazonaws.com, SourceArn: <rule>",
         closes=("sweep",),
     ),
     Check(

@@ -92,7 +92,7 @@ CHECKS = (
         about=of_all_functions,
         look=_locked,
         consequence="Nothing can be published: events are held.",
-        command="allow kms:Decrypt and kms:GenerateDataKey on <key>: `outbox infra ... --sink-kms-key`",
+        command="allow <actions> on <key>: `outbox infra ... --sink-kms-key`",
         closes=("own",),
     ),
     Check(

@@ -129,6 +129,8 @@ class _Writer:
                 made[id_ + name] = {"Type": MAPPING, "Properties": _mapping(id_, said)}
             elif kind in _OF_EVENTS:
                 made[id_ + name] = self._schedule(id_, kind, said)
+                if kind == "Schedule":
+                    made[f"{id_}{name}Permission"] = _permission(id_, id_ + name)
         return made
 
     def _events(
@@ -205,6 +207,16 @@ def _merged(shared: Any, own: Any) -> Any:
             for name in names
         }
     return [*shared, *own] if isinstance(shared, list) and isinstance(own, list) else own
+
+
+def _permission(function: str, rule: str) -> dict[str, Any]:
+    properties = {
+        "Action": "lambda:InvokeFunction",
+        "FunctionName": {"Ref": function},
+        "Principal": "events.amazonaws.com",
+        "SourceArn": {"Fn::GetAtt": [rule, "Arn"]},
+    }
+    return {"Type": "AWS::Lambda::Permission", "Properties": properties}
 
 
 def _mapping(id_: str, said: Mapping[str, Any]) -> dict[str, Any]:

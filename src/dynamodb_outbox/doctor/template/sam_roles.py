@@ -23,6 +23,9 @@ STREAM_EVENT = "DynamoDB"
 _MANAGED = "arn:aws:iam::aws:policy/"
 _BASIC = "AWSLambdaBasicExecutionRole"
 _STREAM = "AWSLambdaDynamoDBExecutionRole"
+_TRUST = {
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]
+}
 _SEND = {"SQS": "sqs:SendMessage", "SNS": "sns:Publish"}
 
 _TABLE_ARN = "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${TableName}"
@@ -87,7 +90,13 @@ def role_properties(
             inline += _of_failures(id_ + event_name, said, hidden, values)
     if properties.get("Tracing") == "Active":
         managed.append(f"{_MANAGED}AWSXrayWriteOnlyAccess")
-    return {"ManagedPolicyArns": managed, "Policies": inline, "HiddenPolicies": hidden}
+    trust = properties.get("AssumeRolePolicyDocument") or _TRUST
+    return {
+        "AssumeRolePolicyDocument": trust,
+        "ManagedPolicyArns": managed,
+        "Policies": inline,
+        "HiddenPolicies": hidden,
+    }
 
 
 def _policies(properties: Mapping[str, Any], hidden: list[str], values: Values) -> Iterator[Any]:
