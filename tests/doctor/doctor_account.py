@@ -124,11 +124,14 @@ def _mappings(account: AnsweringAccount, asked: Mapping[str, Any]) -> dict[str, 
             "NextMarker": "more",
             "EventSourceMappings": [{"UUID": UUID[::-1], "EventSourceArn": "arn:aws:sqs:::other"}],
         }
-    (found,) = account.of("AWS::Lambda::EventSourceMapping")
+    return {"EventSourceMappings": list(map(_mapping, account.of("AWS::Lambda::EventSourceMapping")))}
+
+
+def _mapping(found: Any) -> dict[str, Any]:
     left = {name: value for name, value in found.told.items() if name not in ("FunctionName", "Enabled")}
     arn = f"arn:aws:lambda:{REGION}:{NUMBER}:function:{found.told['FunctionName'].rpartition(':')[2]}"
     told = {**left, "UUID": found.arn.rpartition(":")[2], "FunctionArn": arn, "State": "Enabled"}
-    return {"EventSourceMappings": [{**told, "LastProcessingResult": "OK", "EventSourceMappingArn": found.arn}]}
+    return {**told, "LastProcessingResult": "OK", "EventSourceMappingArn": found.arn}
 
 
 def _function(found: Any) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
-from doctor_account import NUMBER, REGION, AnsweringAccount, refused
+from doctor_account import NUMBER, REGION, UUID, AnsweringAccount, refused
 from doctor_ground import BUS, PAYLOADS, QUEUE, said
 
 from dynamodb_outbox.doctor.account.asking import CALLS, Asking, own_clients
 from dynamodb_outbox.doctor.account.collecting import inventory_of
 from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.choosing import Asked, system_of
+from dynamodb_outbox.doctor.functions import Assumed
 from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.layout import Layout
@@ -132,7 +134,9 @@ def test_everything_denied_is_no_ground_for_a_finding() -> None:
 def test_a_table_that_is_not_there_is_said() -> None:
     """It is no finding: there is nothing to look at."""
     account = AnsweringAccount(BUS)
-    with pytest.raises(ConfigurationError, match="no table other"):
+    with pytest.raises(
+        ConfigurationError, match=r"no table other in Region eu-west-1 \(https://dynamodb.eu-west-1.*AWS_PROFILE"
+    ):
         asked_of(account, Asked(table="other"))
     with pytest.raises(ConfigurationError, match="--table"):
         asked_of(account, Asked())
@@ -143,6 +147,27 @@ def test_time_to_live_of_a_table_that_is_going_is_not_there() -> None:
     account = AnsweringAccount(BUS)
     account.refusals["dynamodb", "DescribeTimeToLive"] = refused("ResourceNotFoundException")
     assert said(asked_of(account)) == ["ttl-off"]
+
+
+def test_a_table_alone_is_held_to_the_layout_that_is_told() -> None:
+    """Before anything is deployed for it: somebody learns the commands for its index and TTL."""
+    account = AnsweringAccount(BUS)
+    for each in ("Relay", UUID, "Sweeper"):
+        account.pieces.pop(each)
+    account.pieces["Table"].told["GlobalSecondaryIndexes"] = []
+    account.refusals["dynamodb", "DescribeTimeToLive"] = refused("ResourceNotFoundException")
+    report = asked_of(account)
+    assert {"table-keys", "pending-index", "ttl-off", "written-by-hand"} <= hidden(report).keys()
+    assert "--layout tells one" in hidden(report)["pending-index"]
+    told = Layout(index="pending", ttl="purge_at")
+    account.by_hand = 1
+    report = asked_of(account, replace(PAYLOADS, assumed=Assumed(told, told=True)))
+    fixes = {each.id: each.fix for each in report.findings}
+    assert {"pending-index", "ttl-off", "relay-missing", "written-by-hand"} <= fixes.keys()
+    assert '"IndexName":"pending"' in fixes["pending-index"]
+    assert "AttributeName=purge_at" in fixes["ttl-off"]
+    assert "table-keys" not in fixes
+    assert "table-keys" in said(asked_of(account, replace(PAYLOADS, assumed=Assumed(Layout(pk="id_"), told=True))))
 
 
 def test_a_key_of_aws_own_needs_no_permission_and_a_customers_does() -> None:
@@ -184,7 +209,7 @@ def test_nobody_there_is_said() -> None:
     """No credentials end it at once; without an answer to any call there is nothing to tell."""
     account = AnsweringAccount(BUS)
     account.refusals = dict.fromkeys(CALLS, NoCredentialsError())
-    with pytest.raises(ConfigurationError, match="no credentials"):
+    with pytest.raises(ConfigurationError, match=r"no credentials .*set AWS_PROFILE, or AWS_ACCESS_KEY_ID"):
         asked_of(account)
     account.refusals = dict.fromkeys(CALLS, EndpointConnectionError(endpoint_url="http://nowhere"))
     with pytest.raises(ConfigurationError, match="nobody answered"):

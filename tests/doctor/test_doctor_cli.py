@@ -105,7 +105,7 @@ def test_what_could_not_be_seen_is_told_at_the_promises(
     text = json.dumps(template).replace(json.dumps({"Fn::GetAtt": [bus, "Arn"]}), json.dumps(arn))
     (tmp_path / "elsewhere.json").write_text(text, encoding="utf-8")
     told = run("--template", str(tmp_path / "elsewhere.json"))[1]
-    assert "        P2: not seen: target-gone\n" in told
+    assert "        not seen, and may take from P2: target-gone\n" in told
 
 
 def test_a_template_may_come_from_stdin(
@@ -155,7 +155,9 @@ def test_a_claim_check_is_looked_at(run: Callable[..., tuple[int, str, str]]) ->
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--template", "no-such-file"], "cannot be read"),
+        (["--template", "no-such-file"], "no-such-file: it cannot be read: no such file or directory."),
+        (["--template", str(HERE)], "it cannot be read: is a directory."),
+        (["--template", "outbox.tf"], "Terraform is not read. Look at what it has deployed: outbox doctor --table"),
         (["--template", str(HERE / "cdk-right.json"), "--parameter", "X=1"], "no parameter X"),
         (["--template", str(HERE / "cdk-right.json"), "--layout", "{"], "OUTBOX_LAYOUT"),
         ([], "--table"),

@@ -67,6 +67,15 @@ def test_a_mapping_that_is_made_as_told_is_right(deployment: Deployment, settle:
     assert world.report().findings == ()
 
 
+def test_an_account_is_told_by_its_number() -> None:
+    """Also that of local engines, which stands for any where a template is read; a template has words for it."""
+    world = World()
+    world.statements("RelayRole")[0]["Action"] = []
+    account, template = (only(world, "access-lacking", source).evidence for source in ("account", "template"))
+    assert f":{ANY_ACCOUNT}:table/shop" in account
+    assert ":${AWS::AccountId}:table/shop" in template
+
+
 def test_what_is_not_known_of_a_mapping_that_has_to_be_made_is_left_to_the_user() -> None:
     """The stream of a table that has none by now, and the filter of a layout that is not seen."""
     world = World()

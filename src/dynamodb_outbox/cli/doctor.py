@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _NOT_WELL = 1
+_TERRAFORM = (".tf", ".tf.json", ".tfplan", ".tfstate", ".hcl")
 _WIDTH = 100
 _INDENT = " " * 8
 
@@ -57,10 +58,14 @@ def _asked(options: argparse.Namespace, environment: Mapping[str, str]) -> Asked
         table=table,
         relays=tuple(options.relay),
         sweepers=tuple(options.sweeper),
-        assumed=Assumed(layout=layout_from(environment), ordering=options.ordering),
+        assumed=Assumed(layout=layout_from(environment), ordering=options.ordering, told=_tells_layout(environment)),
         payloads=bucket or None,
         **named,
     )
+
+
+def _tells_layout(environment: Mapping[str, str]) -> bool:
+    return any(environment.get(each, "").strip() for each in ("OUTBOX_LAYOUT", "OUTBOX_SETTLE"))
 
 
 def _inventory(options: argparse.Namespace, asked: Asked) -> Inventory:
@@ -74,10 +79,14 @@ def _inventory(options: argparse.Namespace, asked: Asked) -> Inventory:
 
 
 def _text(path: str) -> str:
+    if path.endswith(_TERRAFORM):
+        raise ConfigurationError("Terraform is not read. Look at what it has deployed: outbox doctor --table NAME")
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"it cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError("it cannot be read: it is no text in UTF-8.") from None
+    except OSError as error:
+        raise ConfigurationError(f"it cannot be read: {(error.strerror or str(error)).lower()}.") from None
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -106,11 +115,19 @@ def _not_seen(unjudged: Sequence[Unjudged]) -> Iterator[str]:
 
 
 def _reasons(promises: Sequence[Promised]) -> Iterator[str]:
-    """Yield one line for each promise that findings take from, or checks that could not be made may."""
+    """Yield one line for each promise that findings take from, and for promises that the same unseen checks may."""
     for each in promises:
-        told = [", ".join(each.because), f"not seen: {', '.join(each.unseen)}" if each.unseen else ""]
-        if any(told):
-            yield f"{_INDENT}{each.promise}: {'; '.join(filter(None, told))}"
+        if each.because:
+            yield f"{_INDENT}{each.promise}: {', '.join(each.because)}"
+    of_check: dict[str, list[str]] = defaultdict(list)
+    for each in promises:
+        for id_ in each.unseen:
+            of_check[id_].append(each.promise)
+    together: dict[str, list[str]] = defaultdict(list)
+    for id_, names in of_check.items():
+        together[", ".join(names)].append(id_)
+    for promised, ids in together.items():
+        yield f"{_INDENT}not seen, and may take from {promised}: {', '.join(ids)}"
 
 
 def _summary(report: Report) -> str:

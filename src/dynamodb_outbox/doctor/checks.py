@@ -144,7 +144,8 @@ def _judge(check: Check, subject: Subject, system: System, findings: list[Findin
     try:
         findings.extend(_finding(check, subject, said, system) for said in check.look(seen(subject.thing), system))
     except NotSeen as reason:
-        return Unjudged(check.id, plain_arn(subject.name), plain_arn(reason.why), _closed_by(check, subject))
+        plain = plain_arn if system.source == "template" else str
+        return Unjudged(check.id, plain(subject.name), plain(reason.why), _closed_by(check, subject))
     return None
 
 
@@ -154,8 +155,10 @@ def _finding(check: Check, subject: Subject, said: Said, system: System) -> Find
     words = {**subject.words, **evidence.words}
     fix = re.sub(r"<(\w+)>", lambda found: words.get(found[1], found[0]), fixes[0] or fixes[1])
     closes = _closed_by(check, subject) if evidence.closes is None else evidence.closes
-    told = (plain_arn(subject.name), plain_arn(evidence.said), check.consequence, plain_arn(fix))
-    return Finding(check.id, check.severity, *told, closes)
+    plain = plain_arn if system.source == "template" else str
+    return Finding(
+        check.id, check.severity, plain(subject.name), plain(evidence.said), check.consequence, plain(fix), closes
+    )
 
 
 def _closed_by(check: Check, subject: Subject) -> tuple[Way, ...]:
@@ -164,10 +167,12 @@ def _closed_by(check: Check, subject: Subject) -> tuple[Way, ...]:
 
 
 def layouts_of(system: System) -> tuple[Layout, ...]:
-    """Return the layouts that count: the relays', each once. Raises NotSeen."""
+    """Return the layouts that count: the relays', each once, or else the one that was told. Raises NotSeen."""
+    if not system.relays and system.told_layout is not None:
+        return (system.told_layout,)
     if not system.relays:
         seen(system.unseen_relay)
-        raise NotSeen("without a relay there is no layout to compare with")
+        raise NotSeen("without a relay there is no layout to compare with: --layout tells one ({}: the default)")
     found: list[Layout] = []
     for each in system.relays:
         layout = seen(each.settings.layout)

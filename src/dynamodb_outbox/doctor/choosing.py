@@ -70,6 +70,7 @@ def system_of(inventory: Inventory, asked: Asked) -> System:
         mappings=chosen.mappings,
         relays=relays,
         unseen_relay=unseen,
+        told_layout=asked.assumed.layout if asked.assumed.told else None,
         unseen_mapping=inventory.lacks(MAPPING),
         sweepers=chosen.sweepers,
         schedules=chosen.schedules,

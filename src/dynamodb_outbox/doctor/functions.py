@@ -40,10 +40,14 @@ _MIN_AGE_S = int(MIN_AGE.total_seconds())
 
 @dataclass(frozen=True)
 class Assumed:
-    """What a function of one's own is taken to go by."""
+    """What a function of one's own is taken to go by.
+
+    `told` is whether a user named the layout: then it counts for a table without a relay, too.
+    """
 
     layout: Layout = field(default_factory=Layout)
     ordering: Ordering = "key"
+    told: bool = False
 
 
 def reads(piece: Piece) -> str | None:

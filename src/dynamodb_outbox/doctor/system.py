@@ -271,6 +271,7 @@ class System:
 
     `mappings` are those of relays; `relays` and `sweepers` are functions; `unseen_relay` says why there is no relay,
     where there may be one, `unseen_mapping` and `unseen_alarm` why there may be more than those that are here.
+    `told_layout` is the layout that the user named, which counts where there is no relay.
     `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations by ARN, None for one that
     is not there.
     """
@@ -282,6 +283,7 @@ class System:
     mappings: Seen[tuple[StreamMapping, ...]]
     relays: tuple[Function, ...]
     unseen_relay: Unseen | None
+    told_layout: Layout | None
     unseen_mapping: Unseen | None
     sweepers: Seen[tuple[Function, ...]]
     schedules: Mapping[str, Seen[tuple[Schedule, ...]]] = field(hash=False)

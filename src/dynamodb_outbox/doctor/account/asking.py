@@ -98,7 +98,10 @@ class Asking:
         try:
             answer: Mapping[str, Any] = getattr(client, _WORD.sub("_", operation).lower())(**arguments)
         except _WITHOUT_CREDENTIALS as error:
-            raise ConfigurationError(f"there are no credentials: {error}") from None
+            raise ConfigurationError(
+                f"there are no credentials ({error}): set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; "
+                "an engine other than AWS (--endpoint-url) takes any."
+            ) from None
         except TRANSPORT as error:
             return self._refused(error, action)
         self.answers += 1
@@ -120,6 +123,11 @@ class Asking:
                 return found
             more = {token[1]: answer[token[0]]}
         return Unseen(f"{CALLS[service, operation]} has more than {_PAGES:,} pages")
+
+    def place(self, service: str) -> str:
+        """Return where a service is asked: its Region and its endpoint."""
+        meta = self._client(service, None).meta
+        return f"Region {meta.region_name} ({meta.endpoint_url})"
 
     def _client(self, service: str, region: str | None) -> Any:
         if (service, region) not in self._made:

@@ -14,9 +14,10 @@ from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.account.keys import customer_key
 from dynamodb_outbox.doctor.account.roles import role_piece
 from dynamodb_outbox.doctor.account.surroundings import Surroundings
+from dynamodb_outbox.doctor.checks import layouts_of
 from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SWEEPERS, TABLES, Asked, system_of
 from dynamodb_outbox.doctor.functions import reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in
+from dynamodb_outbox.doctor.inventory import Inventory, NotSeen, Piece, Seen, Unseen, name_in
 from dynamodb_outbox.doctor.reading import function_name
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.errors import ConfigurationError
@@ -88,7 +89,11 @@ class _Collector:
         """Ask for the table. Raises ConfigurationError when there is none."""
         answer = self._asking.ask("dynamodb", "DescribeTable", TableName=name)
         if answer is None:
-            raise ConfigurationError(f"there is no table {name} in this account and Region.")
+            place = self._asking.place("dynamodb")
+            raise ConfigurationError(
+                f"there is no table {name} in {place}, in the account of these credentials. AWS_REGION and AWS_PROFILE "
+                "name others."
+            )
         if isinstance(answer, Unseen):
             self._unseen |= dict.fromkeys(TABLES, answer)
             return
@@ -125,9 +130,11 @@ class _Collector:
         return [each[ttl["AttributeName"]] for each in answer.get("Items") or () if each]
 
     def items(self, system: System, count: int) -> None:
-        """Count records that were written by hand, by the layouts of the relays, and note that at the table."""
-        layouts = dict.fromkeys(each.settings.layout for each in system.relays)
-        counts = [self._by_hand(each, count) for each in layouts] if count else [_NO_ITEMS]
+        """Count records that were written by hand, by the layouts that count, and note that at the table."""
+        try:
+            counts = [self._by_hand(each, count) for each in layouts_of(system)] if count else [_NO_ITEMS]
+        except NotSeen as reason:
+            counts = [Unseen(reason.why)]
         hidden = next((each for each in counts if isinstance(each, Unseen)), None)
         found = hidden or sum(each for each in counts if isinstance(each, int))
         self._pieces = [
@@ -135,9 +142,7 @@ class _Collector:
             for each in self._pieces
         ]
 
-    def _by_hand(self, layout: Seen[Layout], count: int) -> Seen[int]:
-        if isinstance(layout, Unseen):
-            return layout
+    def _by_hand(self, layout: Layout, count: int) -> Seen[int]:
         name = name_in(str(self._asked.table))
         answer = self._asking.ask("dynamodb", "Scan", TableName=name, Limit=count, **written_by_hand(layout))
         if answer is None or isinstance(answer, Unseen):
