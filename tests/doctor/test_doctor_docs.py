@@ -8,11 +8,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.cli import _parser
+from dynamodb_outbox.cli import _parser, main
 from dynamodb_outbox.doctor.account.asking import CALLS, READS_ITEMS
 from dynamodb_outbox.doctor.rules import CHECKS
 
 if TYPE_CHECKING:
+    import pytest
+
     from dynamodb_outbox.doctor.checks import Check
 
 TEXT = (Path(__file__).parents[2] / "docs/doctor.md").read_text(encoding="utf-8")
@@ -56,9 +58,27 @@ def test_the_policies_are_those_of_the_calls() -> None:
     assert shown("policy of --read-items") == policy(reading, "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE")
 
 
+def test_the_sample_is_what_a_template_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line, in this order; `...` stands for any number of lines, and the last one for itself alone."""
+    (template,) = re.findall(r"<!-- sample of (\S+) -->", TEXT)
+    assert main(["doctor", "--template", str(Path(__file__).parent / "templates" / template)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    sample = shown(f"sample of {template}").splitlines()[1:-1]
+    assert sample[-1] == printed[-1]
+    place, skipping = 0, False
+    for line in sample:
+        if line == "...":
+            skipping = True
+            continue
+        found = printed.index(line, place) if skipping else place
+        assert printed[found] == line
+        place, skipping = found + 1, False
+    assert place == len(printed)
+
+
 def test_the_commands_are_understood() -> None:
     """By the parser itself."""
     commands = re.findall(r"^\$ outbox (.*?)(?: +#.*)?$", TEXT, re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         assert _parser().parse_args(shlex.split(command)).command == "doctor"
