@@ -33,6 +33,9 @@ def run(options: argparse.Namespace) -> int:
         sweeper = sweeper_from(environment_of(options))
     except InvalidEnvironment as error:
         raise Unusable(str(error)) from None
+    if not (options.once or options.dry_run):
+        sys.stderr.write(f"outbox sweep: every {options.every} s, until it is stopped; --once sweeps once\n")
+        sys.stderr.flush()
     while True:
         report = sweeper.sweep(dry_run=options.dry_run)
         last = options.once or options.dry_run
@@ -60,7 +63,7 @@ def _told(report: SweepReport) -> str:
         "record left, see the log": report.left,
         "record too young": report.young,
         "record of other Regions": report.elsewhere,
-        "record of other layouts": report.others,
+        "record of other layouts, left to a sweeper that has theirs": report.others,
     }
     for what, count in more.items():
         if count:
