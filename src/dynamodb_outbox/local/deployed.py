@@ -1,9 +1,9 @@
 r"""A stack of `outbox infra cloudformation` on the local engine, with its mapping running, until it is stopped.
 
     outbox package
-    outbox infra cloudformation --table shop --sink bus:orders --notify ops@example.com --json > template.json
+    outbox infra cloudformation --table shop --sink bus:orders --notify ops@example.com > template.yaml
     python -m dynamodb_outbox.local.deployed --endpoint http://127.0.0.1:4566 --account 000000000000 \
-        --template template.json --package outbox.zip --checkpoint relay.json
+        --template template.yaml --package outbox.zip --checkpoint relay.json
 
 The functions are those of the package, run by the engine with the variables, the time-out and (the sweeper) the
 schedule of the template. `local.stack` says what is different from AWS, `local.mapping` how the mapping is run. Without
@@ -13,7 +13,6 @@ schedule of the template. `local.stack` says what is different from AWS, `local.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from dynamodb_outbox.local.mapping import DeployedFunction, config_of, failure_b
 from dynamodb_outbox.local.source import PATIENCE, EventSource
 from dynamodb_outbox.local.stack import deploy, physical_ids
 from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,10 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
 def _deploy(client: Callable[[str], Any], options: argparse.Namespace) -> None:
     if options.package is None:
         raise ConfigurationError("--template needs --package: what `outbox package` writes.")
-    template = json.loads(options.template.read_text(encoding="utf-8"))
+    try:
+        template = parsed(options.template.read_text(encoding="utf-8"))
+    except (ConfigurationError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{options.template}: {error}") from None
     package = options.package.read_bytes()
     left_out = deploy(client, template, package, name=options.stack, parameters=dict(options.parameter))
     _tell(f"stack {options.stack} is deployed, without {', '.join(left_out) or 'nothing'}")
@@ -118,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--endpoint", required=True, metavar="URL", help="the engine")
     add("--account", required=True, metavar="DIGITS", help="12 digits, used as the access key")
     add("--region", default=REGION)
-    add("--template", type=Path, metavar="FILE", help="CloudFormation as JSON; without it the stack is there already")
+    add("--template", type=Path, metavar="FILE", help="CloudFormation; without it the stack is there already")
     add("--package", type=Path, metavar="FILE", help="the functions' code, as `outbox package` writes it")
     add("--stack", default="outbox", metavar="NAME", help="the stack's name (%(default)s)")
     add(

@@ -82,8 +82,9 @@ class OwnClient:
             config = self._config.merge(Config(user_agent=_user_agent()))
             return session.client(self._service, region_name=region, config=config)
         except NoRegionError:
-            missing = "no AWS Region is configured: set AWS_REGION (in code, client= does, too)."
-            raise ConfigurationError(missing) from None
+            raise ConfigurationError(
+                "no AWS Region is configured: set AWS_REGION (in code, client= does, too)."
+            ) from None
         except CredentialRetrievalError:
             raise  # whoever hands out credentials may be back at the next call
         except (BotoCoreError, ValueError) as error:  # an unknown profile, a Region or an endpoint of no such form
