@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from doctor_account import NUMBER, REGION, AnsweringAccount, refused
 from doctor_ground import BUS, PAYLOADS, QUEUE, said
 
-from dynamodb_outbox.doctor.account.asking import CALLS, Asking, own_clients
+from dynamodb_outbox.doctor.account.asking import CALLS, Asking, NotAnswered, own_clients
 from dynamodb_outbox.doctor.account.collecting import inventory_of
 from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.choosing import Asked, system_of
@@ -120,7 +120,7 @@ def test_everything_denied_is_no_ground_for_a_finding() -> None:
 def test_a_table_that_is_not_there_is_said() -> None:
     """It is no finding: there is nothing to look at."""
     account = AnsweringAccount(BUS)
-    with pytest.raises(ConfigurationError, match="no table other"):
+    with pytest.raises(NotAnswered, match="no table other"):
         asked_of(account, Asked(table="other"))
     with pytest.raises(ConfigurationError, match="--table"):
         asked_of(account, Asked())
@@ -130,10 +130,10 @@ def test_nobody_there_is_said() -> None:
     """No credentials end it at once; without an answer to any call there is nothing to tell."""
     account = AnsweringAccount(BUS)
     account.refusals = dict.fromkeys(CALLS, NoCredentialsError())
-    with pytest.raises(ConfigurationError, match="no credentials"):
+    with pytest.raises(NotAnswered, match="no credentials"):
         asked_of(account)
     account.refusals = dict.fromkeys(CALLS, EndpointConnectionError(endpoint_url="http://nowhere"))
-    with pytest.raises(ConfigurationError, match="nobody answered"):
+    with pytest.raises(NotAnswered, match="nobody answered"):
         asked_of(account)
 
 

@@ -188,8 +188,8 @@ def test_a_record_that_nobody_can_read_is_shown_as_far_as_it_goes(
     [
         (("redrive",), "which records? Say --id,"),
         (("redrive", "--all", "--key", "A"), "leave out --all, or --id"),
-        (("redrive", "--all", "--sink", "orders"), "OUTBOX_SINK"),
-        (("list", "--layout", "{"), "OUTBOX_LAYOUT"),
+        (("redrive", "--all", "--sink", "orders"), "--sink: 'orders': no ARN"),
+        (("list", "--layout", "{"), "--layout is '{'"),
         (("list", "--table", ""), "neither names the outbox's table"),
     ],
 )

@@ -158,9 +158,9 @@ def test_sweep_goes_on_until_a_signal_ends_it(shop: Shop, engine: Account) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("sweep",), "OUTBOX_TABLE is not set"),
-        (("sweep", "--table", "shop", "--sink", "orders"), "OUTBOX_SINK"),
-        (("sweep", "--table", "shop", "--layout", "{"), "OUTBOX_LAYOUT is '{', and no JSON"),
+        (("sweep",), "--table is not given, and OUTBOX_TABLE not set"),
+        (("sweep", "--table", "shop", "--sink", "bus:orders"), "--sink: 'bus:orders': no ARN"),
+        (("sweep", "--table", "shop", "--layout", "{"), "--layout is '{', and no JSON"),
         (("status",), "--table is not given"),
         (("status", "--table", "shop", "--layout", '{"prefx": "A"}'), "did you mean 'prefix'?"),
     ],

@@ -17,6 +17,7 @@ from botocore.exceptions import (
     ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
+    NoRegionError,
     ReadTimeoutError,
 )
 from botocore.parsers import ResponseParserError
@@ -203,9 +204,7 @@ def test_the_sdks_own_repetition_is_reported() -> None:
     denied = second(lost, refused("AccessDeniedException"))
     assert isinstance(denied, Refused)
     assert denied.repeated
-    assert second(lost, NoCredentialsError()) == Refused(
-        "NoCredentialsError: Unable to locate credentials", repeated=True
-    )
+    assert second(lost, NoRegionError()) == Refused("NoRegionError: You must specify a region.", repeated=True)
 
 
 def test_reading_an_item() -> None:

@@ -66,6 +66,7 @@ from dynamodb_outbox.errors.relaying import KeyNotReleased, TableMismatch
 from dynamodb_outbox.errors.root import (
     ConfigurationError,
     InvalidEnvironment,
+    NoClient,
     OutboxError,
     PortTaken,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
+    "NoClient",
     "NoGuard",
     "NotCommitted",
     "OutboxError",

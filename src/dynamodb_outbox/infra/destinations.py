@@ -18,7 +18,7 @@ from dynamodb_outbox.sinks.from_arn import sink_from_arn
 if TYPE_CHECKING:
     from dynamodb_outbox.infra.references import Value
 
-__all__ = ["DEFAULT_BUS", "Destination", "destination"]
+__all__ = ["DEFAULT_BUS", "Destination", "destination", "kind_of"]
 
 Kind = Literal["bus", "topic", "queue"]
 
@@ -54,3 +54,11 @@ def destination(text: str) -> Destination:
     sample = _SAMPLE.format(service=service, resource=before + name)
     sink_from_arn(sample)
     return Destination(_KINDS[service], Local(service, before + name), sample)
+
+
+def kind_of(text: str) -> str:
+    """Return the kind of the destination that a text names, "topic.fifo" of a FIFO topic; else the text as it is."""
+    if ":" not in text:
+        return text
+    kind = destination(text).kind
+    return f"{kind}.fifo" if kind != "bus" and text.endswith(".fifo") else kind
