@@ -10,7 +10,6 @@ is a sentence that names it.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import importlib.util
@@ -34,8 +33,10 @@ from dynamodb_outbox.cli import (
 )
 from dynamodb_outbox.cli.shell_words import in_shell_words
 from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
+from dynamodb_outbox.process.options import OptionParser
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
@@ -97,9 +98,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outbox", description="Commit a change and its domain events to DynamoDB in one write."
-    )
+    parser = OptionParser(prog="outbox", description="Commit a change and its domain events to DynamoDB in one write.")
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo_arguments.add_to(commands)

@@ -9,7 +9,6 @@ has, and gone at the end.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -18,9 +17,11 @@ from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, REGION
 from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, create_topic, route, subscribe
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -61,7 +62,7 @@ def _provide(engine: Engine, options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.local", description="Run the local engine until it is stopped."
     )
     parser.add_argument("--port", type=int, default=_PORT, help="on 127.0.0.1; 0 takes a free one (%(default)s)")

@@ -16,6 +16,7 @@ from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.environment import function_environment, withheld_endpoints
 from dynamodb_outbox.local.function import FunctionProcess
 from dynamodb_outbox.process.lifeline import end_with_parent
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     """Return a parser with the arguments that every event source takes."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser = OptionParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--endpoint", required=True, metavar="URL", help="the engine, for the source and the function")
     parser.add_argument("--account", required=True, metavar="DIGITS", help="12 digits, used as the access key")
     parser.add_argument("--region", default=REGION)

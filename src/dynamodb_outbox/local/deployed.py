@@ -12,7 +12,6 @@ schedule of the template. `local.stack` says what is different from AWS, `local.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
 from pathlib import Path
@@ -31,9 +30,11 @@ from dynamodb_outbox.local.mapping import DeployedFunction, config_of, failure_b
 from dynamodb_outbox.local.source import PATIENCE, EventSource
 from dynamodb_outbox.local.stack import deploy, physical_ids
 from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.process.stop import StopFlag
@@ -113,7 +114,7 @@ def _tell(text: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.local.deployed",
         description="Deploy a template of `outbox infra cloudformation` on the local engine, and run its mapping.",
     )
