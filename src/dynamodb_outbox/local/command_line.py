@@ -22,9 +22,18 @@ from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["common_arguments", "function_process", "run_until_stopped", "setting"]
+__all__ = ["HandlerUnusable", "check_loads", "common_arguments", "function_process", "run_until_stopped", "setting"]
 
+_NO_HANDLER = ("Runtime.ImportModuleError", "Runtime.HandlerNotFound")
 _log = logging.getLogger(__name__)
+
+
+class HandlerUnusable(OutboxError):
+    """The handler cannot be loaded: `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"--handler {reason}")
 
 
 def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
@@ -69,6 +78,16 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
             options.endpoint, options.account, region=options.region, extra=dict(options.env)
         ),
     )
+
+
+def check_loads(function: FunctionProcess) -> None:
+    """Load a function before anything is read for it. Raises HandlerUnusable: it is misspelt, or cannot be imported.
+
+    Whatever else befalls its process is tried again with the first invocation.
+    """
+    failure = function.load()
+    if failure is not None and failure.kind in _NO_HANDLER:
+        raise HandlerUnusable(failure.message)
 
 
 def setting(text: str) -> tuple[str, str]:
