@@ -305,7 +305,7 @@ def test_an_answer_that_lacks_what_it_must_have_is_none(
 def test_a_mistake_is_one_line_on_standard_error(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A queue that is not there, an engine or a handler that is not, a batch that is too large: a sentence, and status 1."""
+    """A queue, an engine or a handler that is not there, a batch that is too large: a sentence and status 1."""
     create_queue(engine.client("sqs"), "invoices")
     for more, said in (
         (["--queue", "missing"], "queue missing"),

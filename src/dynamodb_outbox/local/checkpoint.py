@@ -30,7 +30,7 @@ _FORMAT = 1
 
 
 class CheckpointCorrupt(OutboxError):
-    """The file at `path` cannot be read as a checkpoint; `reason` says why, `ours` whether it looks like one of ours."""
+    """The file at `path` cannot be read as a checkpoint; `reason` says why; `ours`: it looks like one of ours."""
 
     def __init__(self, path: Path, reason: str, *, ours: bool = True) -> None:
         self.path = path
