@@ -66,7 +66,8 @@ def _show(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, s
         for record, events in found:
             _print(*_told(record, events))
     if not found:
-        sys.stderr.write(f"outbox parked: nothing is parked under the id {options.id!r} (discarded: docs/recovery.md)\n")
+        said = f"nothing is parked under the id {options.id!r} (discarded: docs/recovery.md)"
+        sys.stderr.write(f"outbox parked: {said}\n")
     return 0 if found else _UNDONE
 
 
