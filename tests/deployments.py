@@ -11,6 +11,7 @@ from dynamodb_outbox.layout import Layout
 ACCOUNT = "arn:aws:{}:eu-west-1:123456789012:{}"
 TOPIC_KEY = ACCOUNT.format("kms", "key/11111111-2222-3333-4444-555555555555")
 TABLE_KEY = ACCOUNT.format("kms", "key/66666666-7777-8888-9999-000000000000")
+GIVEN_UP_KEY = ACCOUNT.format("kms", "key/22222222-3333-4444-5555-666666666666")
 TELL = ACCOUNT.format("sns", "operators")
 EMAIL = "operators@example.com"
 
@@ -22,7 +23,8 @@ DEPLOYMENTS: dict[str, Deployment] = {
     ),
     "unordered": Deployment(
         table="shop", sink="queue:orders", notify=TELL, ordering="none", parallelization=10, batch_size=10_000,
-        on_failure=ACCOUNT.format("sqs", "given-up"), environment={"OUTBOX_RATE_LIMIT": "100"},
+        on_failure=ACCOUNT.format("sqs", "given-up"), on_failure_kms_key=GIVEN_UP_KEY,
+        environment={"OUTBOX_RATE_LIMIT": "100"},
     ),
     "fifo topic, keys": Deployment(
         table="shop", sink="topic:orders.fifo", notify=EMAIL, on_poison="park_key", kms_key=TABLE_KEY,
@@ -43,7 +45,7 @@ DEPLOYMENTS: dict[str, Deployment] = {
         sink={
             "order.*": "bus:orders",
             "order.audited": "queue:audit.fifo",
-            "stock.*": "bus:stock",
+            "stock.*": ACCOUNT.replace("eu-west-1", "us-west-2").format("events", "event-bus/stock"),
             "*": ACCOUNT.format("sns", "rest"),
         },
     ),

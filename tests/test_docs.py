@@ -220,25 +220,23 @@ def test_the_readme_simulates_bad_days(capsys: pytest.CaptureFixture[str]) -> No
     assert "20 runs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        "README.md",
-        "docs/decisions/README.md",
-        "docs/demo.md",
-        "docs/event-source.md",
-        "docs/fault-bus.md",
-        "docs/aws-lambda.md",
-        "docs/recovery.md",
-        "docs/simulation.md",
-    ],
-)
-def test_links_lead_somewhere(document: str) -> None:
-    """Every relative link of a document names a file that is there."""
-    path = ROOT / document
-    targets = re.findall(r"\]\((?!https?://)([^)#]+)\)", path.read_text(encoding="utf-8"))
-    assert targets
-    assert [target for target in targets if not (path.parent / target).exists()] == []
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link of a document names a file that is there, and a heading that the file has."""
+    targets = re.findall(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8"))
+    for name, heading in targets:
+        target = path.parent / name if name else path
+        assert target.exists(), name
+        assert not heading or heading in headings(target), f"{name}#{heading}"
+
+
+def headings(path: Path) -> set[str]:
+    """Return what links call the headings of a document: in small letters, hyphens for spaces, no other sign."""
+    said = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-").lower() for each in said}
 
 
 def test_every_make_target_that_the_documents_name_exists() -> None:

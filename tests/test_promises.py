@@ -8,15 +8,16 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import dynamodb_outbox
 from dynamodb_outbox import Layout, guarantees
 from dynamodb_outbox.cli import main
+from dynamodb_outbox.core.relay.commands import Settings
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.promises import PROMISES, Guarantee, Standing
+from dynamodb_outbox.promises import PROMISES, Guarantee, SinkKind, Standing
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs/guarantees.md"
@@ -58,7 +59,7 @@ def told(promise: str, **arguments: Any) -> Guarantee:
 def test_the_default_set_up() -> None:
     """What a table with a sort key, a sweeper and an event bus give."""
     assert standings() == {
-        "P1": HOLDS, "P2": HOLDS, "P3": HOLDS, "P4": OBSERVED, "P5": LIMITED, "P6": LIMITED, "P7": HOLDS,
+        "P1": HOLDS, "P2": LIMITED, "P3": HOLDS, "P4": OBSERVED, "P5": LIMITED, "P6": LIMITED, "P7": HOLDS,
     }  # fmt: skip
 
 
@@ -72,10 +73,13 @@ def test_the_default_set_up() -> None:
         ({"layout": Layout(placement="table")}, "P4", OBSERVED),
         ({"sweeper": False}, "P2", LIMITED),
         ({"layout": Layout(settle="none")}, "P2", LIMITED),
-        ({"layout": Layout(settle="delete")}, "P2", HOLDS),
+        ({"sink": "queue", "layout": Layout(settle="delete")}, "P2", HOLDS),
+        *(({"sink": sink}, "P2", LIMITED if sink == "bus" else HOLDS) for sink in get_args(SinkKind)),
+        ({"sink": "queue", "sweeper": False}, "P2", LIMITED),
+        ({"sink": "queue", "on_poison": "block"}, "P2", LIMITED),
         ({"hand_written": True}, "P2", LIMITED),
         ({"on_poison": "block"}, "P2", LIMITED),
-        ({"keeps_records": False}, "P2", HOLDS),
+        ({"sink": "topic", "keeps_records": False}, "P2", HOLDS),
         ({"hand_written": True}, "P1", LIMITED),
         ({"hand_written": True}, "P3", HOLDS),
         ({"hand_written": True}, "P6", NOT),
@@ -114,6 +118,13 @@ def test_what_is_not_kept_has_a_way_out() -> None:
         for each in guarantees(**arguments):
             assert each.changes or each.standing is HOLDS
             assert each.why.endswith(".")
+
+
+def test_a_bus_that_is_gone_takes_events_for_as_long_as_a_relay_does_not_ask() -> None:
+    """The time is the relay's; of what is no bus nothing of the kind is said, and an archive is no way out."""
+    assert f"again after {Settings().verified_ms // 1000} s" in told("P2").why
+    assert "An archive of the bus does not help" in " ".join(told("P2").changes)
+    assert "EventBridge" not in told("P2", sink="queue").why
 
 
 def test_a_sweep_orders_by_versions_where_there_are_some() -> None:

@@ -10,6 +10,7 @@ description is checked as any other.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ except ImportError as error:
 
 from dynamodb_outbox.infra.cloudformation_kinds import ATTRIBUTES, PROPERTIES
 from dynamodb_outbox.infra.deployment import Deployment
+from dynamodb_outbox.infra.destinations import destination
 from dynamodb_outbox.infra.package import package
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
@@ -50,7 +52,8 @@ class OutboxRelay(Construct):
     table     a table of the CDK, which has a stream; or the name of one that is made here, as the layout has it
     sink      an event bus, topic or queue of the CDK; or what Deployment takes; or a dict of these by event type
     notify    a topic of the CDK; or what Deployment takes
-    on_failure, kms_key, sink_kms_key    a bucket, queue or topic, and keys, of the CDK; or what Deployment takes
+    on_failure, kms_key, sink_kms_key, on_failure_kms_key    a bucket, queue or topic, and keys, of the CDK; or what
+              Deployment takes
     code      the path of a package, as `outbox package` writes it; that of this version when not given
     settings  the further arguments of Deployment
 
@@ -74,7 +77,7 @@ class OutboxRelay(Construct):
         self._table = None if isinstance(table, str) else table
         if self._table is not None:
             settings = {"name": _name(self), **settings, "existing_table": True}
-        for what in ("on_failure", "kms_key", "sink_kms_key"):
+        for what in ("on_failure", "kms_key", "sink_kms_key", "on_failure_kms_key"):
             if settings.get(what) is not None:
                 settings[what] = self._stand_in(settings[what])
         self.deployment = Deployment(
@@ -106,8 +109,13 @@ class OutboxRelay(Construct):
 
     def _sink(self, sink: Any) -> Any:
         if isinstance(sink, dict):
-            return {each: self._stand_in(to) for each, to in sink.items()}
-        return self._stand_in(sink)
+            return {each: self._destination(to) for each, to in sink.items()}
+        return self._destination(sink)
+
+    def _destination(self, given: Any) -> Any:
+        """Return what stands for a destination; one that is known later is made in the stack's account and Region."""
+        stands = self._stand_in(given)
+        return replace(destination(stands), is_here=True) if str(stands) in self._known_later else stands
 
     def _asset(self, code: str | None) -> Any:
         if code is not None:
@@ -148,7 +156,8 @@ class OutboxRelay(Construct):
         if isinstance(value, Region):
             return Aws.REGION
         if isinstance(value, Local):
-            return f"arn:{Aws.PARTITION}:{value.service}:{Aws.REGION}:{Aws.ACCOUNT_ID}:{value.resource}"
+            region = Aws.REGION if value.region is None else value.region
+            return f"arn:{Aws.PARTITION}:{value.service}:{region}:{Aws.ACCOUNT_ID}:{value.resource}"
         if isinstance(value, Joined):
             return {"Fn::Join": ["", [self._say(part) for part in value.parts]]}
         return self._attribute(value)

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.arguments import duration, flag, mapping, shown, text, whole
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.keys import MAX_NAME_BYTES, Keys, KeyType
 
@@ -55,7 +56,7 @@ _LEAST_KEPT = timedelta(minutes=1)
 _CHOICES = {
     "placement": ("item", "table"),
     "payload_format": ("json", "map"),
-    "settle": ("expire", "mark", "delete", "none"),
+    "settle": get_args(Settle),
 }
 _TEXT_KEYS = {
     "item": "Keep them in a table of their own whose keys are text: placement='table'.",
@@ -142,7 +143,7 @@ class Layout:
     index: str = "outbox-pending"
     index_shards: int = 16
     ttl: str = "expires_at"
-    settle: Literal["expire", "mark", "delete", "none"] = "expire"
+    settle: Settle = "expire"
     published_for: timedelta = PUBLISHED_FOR
     guard_for: timedelta = timedelta(days=7)
 

@@ -21,7 +21,7 @@ from dynamodb_outbox.core.commit.plan import Guard, check_limits, ids_needed, re
 from dynamodb_outbox.core.commit.targets import Tables
 from dynamodb_outbox.core.commit.tracing import traced
 from dynamodb_outbox.core.commit.writable import check_guardable, check_writable
-from dynamodb_outbox.core.limits import EVENTBRIDGE, PARTITION_KEY_BYTES
+from dynamodb_outbox.core.limits import EVENTBRIDGE, MAX_EVENT_BYTES, PARTITION_KEY_BYTES
 from dynamodb_outbox.core.record.encode import Origin
 from dynamodb_outbox.core.record.guards import guard_content, newer_version
 from dynamodb_outbox.core.record.place import guard_keys, guard_partition
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Clock, Entropy, Tracing
 
-__all__ = ["MAX_EVENT_BYTES", "Outbox", "Transaction"]
-
-MAX_EVENT_BYTES = 262_144
-"""The largest event that is accepted, when nothing else is said: what EventBridge takes in every Region."""
+__all__ = ["Outbox", "Transaction"]
 
 _log = logging.getLogger(__name__)
 

@@ -147,19 +147,16 @@ def _exists(set_up: _SetUp) -> Guarantee:
 
 
 def _delivered(set_up: _SetUp) -> Guarantee:
-    why = "Every entry's result is read, and nothing is settled before it was accepted. "
+    why = "Every entry's result is read, and nothing is settled before it was accepted."
     changes: list[str] = []
-    if set_up.sink == "bus":
-        why += "A bus is asked for before it is sent anything; that of another account cannot be asked for, and takes "
-        why += "events when it is gone, too. "
-    if set_up.on_poison == "block":
-        why += "What can never be accepted is held, not parked: its key waits until the sink takes it. "
-        changes.append("on_poison='park' parks it, and its key goes on.")
+    for is_so, said, change in _TAKING:
+        if is_so(set_up):
+            why += f" {said}"
+            changes.append(change)
     if set_up.is_swept:
-        why += "What the stream loses after its 24 hours is still in the index, and swept."
-        standing = Standing.LIMITED if set_up.on_poison == "block" else Standing.HOLDS
-        return Guarantee("P2", standing, why, tuple(changes))
-    why += "The stream alone knows what is pending, and for 24 hours: " + _unswept(set_up)
+        why += " What the stream loses after its 24 hours is still in the index, and swept."
+        return Guarantee("P2", Standing.LIMITED if changes else Standing.HOLDS, why, tuple(changes))
+    why += " The stream alone knows what is pending, and for 24 hours: " + _unswept(set_up)
     if set_up.keeps_records:
         why += " What the mapping gives up by then is in its bucket, with the records."
     else:
@@ -167,6 +164,28 @@ def _delivered(set_up: _SetUp) -> Guarantee:
         changes.append("A bucket as the on-failure destination gets the records themselves.")
     changes.append(_sweepable(set_up))
     return Guarantee("P2", Standing.LIMITED, why, tuple(changes))
+
+
+_ASKED_AGAIN_S = 60  # that is `verified_ms` of a relay
+
+_BUS = (
+    "EventBridge says yes to events for a bus that does not exist, and drops them. A bus is asked for before it is "
+    f"sent anything, and again after {_ASKED_AGAIN_S} s: what is sent to one that was deleted meanwhile is lost, and "
+    "one of another account cannot be asked for."
+)
+_NO_BUS = (
+    "A queue or a topic as the sink, of which FIFO ones keep the order of a key, too: they refuse what comes when they "
+    "are gone. An archive of the bus does not help: it has nothing of what came when there was no bus."
+)
+_TAKING: tuple[tuple[Callable[[_SetUp], bool], str, str], ...] = (
+    (lambda set_up: set_up.sink == "bus", _BUS, _NO_BUS),
+    (
+        lambda set_up: set_up.on_poison == "block",
+        "What can never be accepted is held, not parked: its key waits until the sink takes it.",
+        "on_poison='park' parks it, and its key goes on.",
+    ),
+)
+"""What limits P2 besides the sweeper: when, why, and what would change it."""
 
 
 def _unswept(set_up: _SetUp) -> str:

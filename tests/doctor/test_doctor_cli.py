@@ -37,7 +37,7 @@ def test_what_is_right_is_zero(run: Callable[..., tuple[int, str, str]]) -> None
     status, told, _ = run("--template", str(HERE / "cdk-right.json"))
     assert status == 0
     assert told == (
-        "promises: P1 holds, P2 holds, P3 holds, P4 observed, P5 limited, P6 limited, P7 holds\n"
+        "promises: P1 holds, P2 limited, P3 holds, P4 observed, P5 limited, P6 limited, P7 holds\n"
         "0 errors, 0 warnings, 0 notes; 0 checks could not be made\n"
     )
 
@@ -71,7 +71,41 @@ def test_programs_get_one_object(run: Callable[..., tuple[int, str, str]]) -> No
     }
     assert "NonKeyAttributes: [event_id, key]" in report["findings"][0]["fix"]
     assert report["not_seen"] == []
-    assert report["promises"][0] == {"promise": "P1", "standing": "holds"}
+    p1, _, _, p4, *_ = report["promises"]
+    assert (p1["promise"], p1["standing"], p1["because"], p1["unseen"]) == ("P1", "holds", [], [])
+    assert (p4["promise"], p4["standing"], p4["because"]) == (
+        "P4",
+        "not promised",
+        ["partial-failures", "starting-position"],
+    )
+    assert p4["why"].startswith("partial-failures: mapping RelayEventSource6: FunctionResponseTypes is []. ")
+
+
+def test_what_takes_from_a_promise_is_told(run: Callable[..., tuple[int, str, str]]) -> None:
+    """A line for each: by what was found, and by what could not be seen and may. None for the others."""
+    _, told, _ = run("--template", str(HERE / "cdk-wrong.json"))
+    head, p2, p4, last = told[told.index("promises: ") :].splitlines()
+    assert head == "promises: P1 holds, P2 not promised, P3 holds, P4 not promised, P5 limited, P6 limited, P7 holds"
+    assert p2.startswith("        P2: pending-index, partial-failures, access-lacking, ")
+    assert p4 == "        P4: partial-failures, starting-position"
+    assert last.startswith("4 errors, ")
+
+
+def test_what_could_not_be_seen_is_told_at_the_promises(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """A bus that the template does not make may not be there."""
+    template = json.loads((HERE / "cdk-right.json").read_text(encoding="utf-8"))
+    for id_ in [id_ for id_, each in template["Resources"].items() if each["Type"] == "AWS::Events::Archive"]:
+        del template["Resources"][id_]
+    text = json.dumps(template)
+    (bus,) = (id_ for id_, each in template["Resources"].items() if each["Type"] == "AWS::Events::EventBus")
+    del template["Resources"][bus]
+    arn = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
+    text = json.dumps(template).replace(json.dumps({"Fn::GetAtt": [bus, "Arn"]}), json.dumps(arn))
+    (tmp_path / "elsewhere.json").write_text(text, encoding="utf-8")
+    told = run("--template", str(tmp_path / "elsewhere.json"))[1]
+    assert "        P2: not seen: target-gone\n" in told
 
 
 def test_a_template_may_come_from_stdin(

@@ -6,19 +6,30 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dynamodb_outbox.cli import _parser
 from dynamodb_outbox.doctor.account.asking import CALLS, READS_ITEMS
 from dynamodb_outbox.doctor.rules import CHECKS
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.doctor.checks import Check
 
 TEXT = (Path(__file__).parents[2] / "docs/doctor.md").read_text(encoding="utf-8")
 
 
 def checks() -> str:
     """Return the table of all checks."""
-    lines = ["| check | | what is looked at | otherwise |", "|---|---|---|---|"]
-    lines += [f"| `{each.id}` | {each.severity.value} | {each.asks} | {each.consequence} |" for each in CHECKS]
+    lines = ["| check | | what is looked at | otherwise | takes from |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{each.id}` | {each.severity.value} | {each.asks} | {each.consequence} | {taken(each)} |" for each in CHECKS
+    ]
     return "\n".join(lines)
+
+
+def taken(check: Check) -> str:
+    """Return the promises that a check takes from; a way is one of P2's."""
+    return ", ".join(sorted({*check.breaks, *check.limits, *(["P2"] if check.closes else [])}))
 
 
 def policy(actions: set[str], resource: str) -> str:

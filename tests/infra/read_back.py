@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dynamodb_outbox.core.record.table import Index, RecordsTable
+from dynamodb_outbox.infra.plan import outputs_of
 from dynamodb_outbox.infra.references import TABLE_ARN, TABLE_NAME, Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import (
     Alarm,
@@ -21,7 +23,6 @@ from dynamodb_outbox.infra.resources import (
     Dashboard,
     ExistingTable,
     Function,
-    Index,
     LogGroup,
     Metric,
     Resource,
@@ -94,6 +95,7 @@ class Template:
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.resources: Mapping[str, Any] = template["Resources"]
         self.parameters: Mapping[str, Any] = template.get("Parameters", {})
+        self.outputs: Mapping[str, Any] = template.get("Outputs", {})
 
     def read(self, existing: str | None = None) -> dict[str, Resource]:
         """Return the resources by id; `existing` is the name of a table that is not part of the template."""
@@ -108,6 +110,10 @@ class Template:
                 found[id_] = reader(self, id_, properties)
                 properties.done()
         return found
+
+    def told(self) -> dict[str, str]:
+        """Return the outputs, in the form of `outputs`."""
+        return {name: self.value(each["Value"]) for name, each in self.outputs.items()}
 
     def value(self, said: Any) -> str:
         """Return a value in the form of `canonical`."""
@@ -165,6 +171,13 @@ def canonical(resource: Resource, table: Resource) -> dict[str, Any]:
     return {**_plain(resource, existing), "kind": type(resource).__name__}
 
 
+def outputs(resources: Sequence[Resource]) -> dict[str, str]:
+    """Return the outputs of a description, as text, to compare them with others."""
+    table = resources[0]
+    existing = table.name if isinstance(table, ExistingTable) else None
+    return {name: _text(each, existing) for name, each in outputs_of(resources).items()}
+
+
 def _text(value: Any, existing: str | None) -> str:
     if isinstance(value, Joined):
         return "".join(_text(part, existing) for part in value.parts)
@@ -173,7 +186,7 @@ def _text(value: Any, existing: str | None) -> str:
     if isinstance(value, Attribute):
         return f"${{{value.resource}.{value.name}}}"
     if isinstance(value, Local):
-        return f"arn:${{Partition}}:{value.service}:${{Region}}:${{AccountId}}:{value.resource}"
+        return f"arn:${{Partition}}:{value.service}:{value.region or '${Region}'}:${{AccountId}}:{value.resource}"
     return "${Region}" if isinstance(value, Region) else str(value)
 
 
@@ -208,17 +221,19 @@ def table(_template: Template, id_: str, taken: Taken) -> Table:
     return Table(
         id=id_,
         name=taken.pop("TableName"),
-        types={each["AttributeName"]: each["AttributeType"] for each in taken.pop("AttributeDefinitions")},
-        partition=keys[0][0],
-        sort=keys[1][0] if len(keys) > 1 else None,
-        index=Index(
-            name=index["IndexName"],
-            partition=partition,
-            sort=sort,
-            projected=tuple(index["Projection"]["NonKeyAttributes"]),
+        needs=RecordsTable(
+            types={each["AttributeName"]: each["AttributeType"] for each in taken.pop("AttributeDefinitions")},
+            partition=keys[0][0],
+            sort=keys[1][0] if len(keys) > 1 else None,
+            index=Index(
+                name=index["IndexName"],
+                partition=partition,
+                sort=sort,
+                projected=tuple(index["Projection"]["NonKeyAttributes"]),
+            ),
+            ttl=ttl["AttributeName"],
         ),
         stream_view=taken.pop("StreamSpecification")["StreamViewType"],
-        ttl=ttl["AttributeName"],
         kms_key=None if key is None else key["KMSMasterKeyId"],
     )
 

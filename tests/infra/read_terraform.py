@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import hcl2
 from read_back import KINDS, Taken, denied_without_tls, open_to_alarms
 
+from dynamodb_outbox.core.record.table import Index, RecordsTable
 from dynamodb_outbox.infra.resources import (
     Alarm,
     Archive,
@@ -21,7 +22,6 @@ from dynamodb_outbox.infra.resources import (
     Dashboard,
     ExistingTable,
     Function,
-    Index,
     LogGroup,
     Metric,
     Resource,
@@ -83,6 +83,10 @@ class Configuration:
                     self.existing = json.loads(body["name"])
                 self.made[where + type_.strip('"'), label.strip('"')] = body
         self.made = {address: self.plain(body) for address, body in self.made.items()}
+        self.outputs: dict[str, Any] = {}
+        for each in document.get("output", ()):
+            ((label, body),) = each.items()
+            self.outputs[id_of(label.strip('"'))] = self.plain(body)["value"]
 
     def plain(self, value: Any) -> Any:
         """Return a value without the quotes and markers of the parser."""
@@ -166,17 +170,19 @@ def table(_: Configuration, id_: str, taken: Taken) -> Table:
     return Table(
         id=id_,
         name=taken.pop("name"),
-        types={each["name"]: each["type"] for each in taken.pop("attribute")},
-        partition=taken.pop("hash_key"),
-        sort=taken.pop("range_key", None),
-        index=Index(
-            name=index["name"],
-            partition=index["hash_key"],
-            sort=index["range_key"],
-            projected=tuple(index["non_key_attributes"]),
+        needs=RecordsTable(
+            types={each["name"]: each["type"] for each in taken.pop("attribute")},
+            partition=taken.pop("hash_key"),
+            sort=taken.pop("range_key", None),
+            index=Index(
+                name=index["name"],
+                partition=index["hash_key"],
+                sort=index["range_key"],
+                projected=tuple(index["non_key_attributes"]),
+            ),
+            ttl=ttl["attribute_name"],
         ),
         stream_view=taken.pop("stream_view_type"),
-        ttl=ttl["attribute_name"],
         kms_key=key["kms_key_arn"],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections import Counter, defaultdict
@@ -13,14 +14,17 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from dynamodb_outbox import Layout, Outbox, Relay
-from dynamodb_outbox.adapters.streams import DynamoDbStream
+from dynamodb_outbox.adapters.streams import DynamoDbStream, stream_arn
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.cli import main
+from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.infra.alarms import alarms
-from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, Way, lines_of, requests_of, total
+from dynamodb_outbox.infra.alarms import alarms, dashboard
+from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, lines_of, requests_by_hand, requests_of, total
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.prices import PRICED, PRICES
+from dynamodb_outbox.infra.references import Joined
 from dynamodb_outbox.local.provision import create_bus, create_table
 from dynamodb_outbox.promises import SinkKind
 from dynamodb_outbox.recover import Sweeper
@@ -60,8 +64,8 @@ class Counted:
             invocations=invocations,
             publishes=sum(self.requests[each] for each in ENTRIES),
             published=sum(self.parts[each] for each in set(ENTRIES.values())),
-            settles=self.requests["BatchExecuteStatement"],
-            settled=self.parts["Statements"],
+            settles=self.requests["BatchExecuteStatement"] + self.requests["UpdateItem"],
+            settled=self.parts["Statements"] + self.requests["UpdateItem"],
         )
 
 
@@ -70,41 +74,77 @@ def sink_of(kind: str, engine: Account, counted: Counted) -> Any:
     if kind == "bus":
         create_bus(engine.client("events"), "orders")
         return EventBridge("orders", client=counted.watch(engine.client("events")))
-    if kind == "topic":
-        arn = engine.client("sns").create_topic(Name="orders")["TopicArn"]
-        return Sns(arn, client=counted.watch(engine.client("sns")))
-    url = engine.client("sqs").create_queue(QueueName="orders")["QueueUrl"]
-    return Sqs(url, client=counted.watch(engine.client("sqs")))
+    name, fifo = ("orders.fifo", True) if kind.endswith(".fifo") else ("orders", False)
+    if kind.startswith("topic"):
+        client = engine.client("sns")
+        arn = client.create_topic(Name=name, Attributes={"FifoTopic": "true"} if fifo else {})["TopicArn"]
+        return Sns(arn, client=counted.watch(client))
+    client = engine.client("sqs")
+    url = client.create_queue(QueueName=name, Attributes={"FifoQueue": "true"} if fifo else {})["QueueUrl"]
+    return Sqs(url, client=counted.watch(client))
 
 
-@pytest.mark.parametrize(
-    "load",
-    [
-        Load(events=40, per_invocation=20),
-        Load(events=30, per_invocation=30, settle="delete", sink="topic", guarded=True),
-        Load(events=20, per_invocation=10, settle="none", sink="queue"),
-    ],
-    ids=lambda load: f"{load.sink}, {load.settle}",
-)
-def test_the_requests_are_those_that_are_made(load: Load, engine: Account) -> None:
-    """Counted at the clients of a writer and of a relay, from the commit to the settling."""
-    counted, layout = Counted(), Layout(settle=load.settle)
-    client = counted.watch(engine.client("dynamodb"))
-    arn = create_table(engine.client("dynamodb"), "shop", layout=layout)
-    assert arn is not None
-    outbox = Outbox("shop", source="shop.orders", layout=layout, client=client)
+PLACED = [
+    (Load(events=40, per_invocation=20), Layout()),
+    (Load(events=30, per_invocation=30, settle="delete", sink="topic", guarded=True), Layout(own_partition=True)),
+    (Load(events=20, per_invocation=10, settle="none", sink="queue"), Layout()),
+    (Load(events=11, per_invocation=11, settle="mark", sink="topic.fifo"), Layout(placement="table")),
+    (Load(events=12, per_invocation=6, sink="queue.fifo", guarded=True), Layout(placement="table")),
+]
+"""Each sink, each way of settling, each placement, and with a guard or without one."""
+
+
+def writes(load: Load, layout: Layout, engine: Account, counted: Counted) -> list[list[dict[str, Any]]]:
+    """Commit the events of a load, and return the batches of records that the stream has of them."""
+    records = "records" if layout.placement == "table" else "shop"
+    for table in {"shop", records}:
+        create_table(engine.client("dynamodb"), table, layout=layout)
+    outbox = Outbox(
+        "shop",
+        source="shop.orders",
+        layout=layout,
+        client=counted.watch(engine.client("dynamodb")),
+        outbox_table=records if records != "shop" else None,
+    )
     for number in range(load.events):
         with outbox.transaction(idempotency_key=str(number) if load.guarded else None) as tx:
             tx.put({"pk": f"ORDER#{number}", "sk": "META"}, if_absent=True)
             tx.emit("order.placed", {"number": number})
-    relay = Relay(sink_of(load.sink, engine, counted), layout=layout, client=client)
-    stream = DynamoDbStream(engine.client("dynamodbstreams"), arn)
-    records = [each for shard in stream.shards() for each in stream.open(shard.shard_id).read().records]
-    ours = [each for each in records if each["dynamodb"]["Keys"]["sk"]["S"].startswith(layout.prefix)]
-    batches = [ours[start : start + load.per_invocation] for start in range(0, len(ours), load.per_invocation)]
+    stream = DynamoDbStream(engine.client("dynamodbstreams"), stream_arn(engine.client("dynamodb"), records))
+    found = [each for shard in stream.shards() for each in stream.open(shard.shard_id).read().records]
+    ours = [each for each in found if "payload" in each["dynamodb"]["NewImage"]]
+    return [ours[start : start + load.per_invocation] for start in range(0, len(ours), load.per_invocation)]
+
+
+@pytest.mark.parametrize(("load", "layout"), PLACED, ids=[f"{each.sink}, {each.settle}" for each, _ in PLACED])
+def test_the_requests_are_those_that_are_made(load: Load, layout: Layout, engine: Account) -> None:
+    """Counted at the clients of a writer and of a relay, from commit to settling; wherever records are placed."""
+    counted, layout = Counted(), replace(layout, settle=load.settle)
+    batches = writes(load, layout, engine, counted)
+    sink, client = sink_of(load.sink, engine, counted), counted.watch(engine.client("dynamodb"))
+    relay = Relay(sink, layout=layout, client=client)
     for batch in batches:
         assert relay.lambda_handler({"Records": batch}, None) == {"batchItemFailures": []}
     assert counted.made(len(batches)) == requests_of(load)
+
+
+def test_the_requests_of_a_relay_by_hand_are_those_that_it_makes(engine: Account) -> None:
+    """As it is written everywhere: each event is published, and its record marked."""
+    load, counted = Load(events=6, per_invocation=3), Counted()
+    batches = writes(load, Layout(), engine, counted)
+    create_bus(engine.client("events"), "orders")
+    bus, client = counted.watch(engine.client("events")), counted.watch(engine.client("dynamodb"))
+    for batch in batches:
+        for image in (each["dynamodb"]["NewImage"] for each in batch):
+            entry = {"Source": "shop", "DetailType": image["type"]["S"], "Detail": image["payload"]["S"]}
+            assert bus.put_events(Entries=[{**entry, "EventBusName": "orders"}])["FailedEntryCount"] == 0
+            client.update_item(
+                TableName="shop",
+                Key={name: image[name] for name in ("pk", "sk")},
+                UpdateExpression="SET published = :yes REMOVE ob_pending",
+                ExpressionAttributeValues={":yes": {"BOOL": True}},
+            )
+    assert counted.made(len(batches)) == requests_by_hand(load)
 
 
 def quantities(load: Load) -> dict[str, float]:
@@ -156,12 +196,59 @@ def test_what_watches_is_what_is_deployed() -> None:
     assert quantities(Load(events=0))["alarm"] == compared
 
 
-@pytest.mark.parametrize("settle", get_args(Way))
+@pytest.mark.parametrize("settle", get_args(Settle))
 def test_a_sweeper_is_paid_for_where_one_is_deployed(settle: Any) -> None:
     """With every settle: it looks, whether there is anything to find or not."""
     deployment = Deployment(table="shop", sink="bus:orders", notify="a@b.example", layout=Layout(settle=settle))
     deployed = any(each.id == "Sweeper" for each in resources_of(deployment))
     assert deployed == any(line.part == "sweeper" for line in lines_of(Load(settle=settle)))
+
+
+def test_the_metrics_are_those_of_the_mapping_and_our_own() -> None:
+    """Of the mapping those that the dashboard has by its UUID, of our own each that is reported."""
+    deployment = Deployment(table="shop", sink="bus:orders", notify="a@b.example")
+    body = dashboard(deployment, ()).body
+    assert isinstance(body, Joined)
+    text = "".join(part if isinstance(part, str) else "?" for part in body.parts)
+    lines = [line for each in json.loads(text)["widgets"] for line in each["properties"].get("metrics", ())]
+    of_mapping = {line[1] for line in lines if "EventSourceMappingUUID" in line}
+    assert quantities(Load(events=0))["metric"] == len(of_mapping) + len({each.name for each in METRICS})
+
+
+@pytest.mark.parametrize(
+    ("events", "per_invocation", "publishes", "settles"),
+    [
+        (0, 10_000, 0, 0),
+        (1, 10_000, 1, 1),
+        (1001, 1000, 101, 41),
+        (999, 1000, 100, 40),
+        (26, 100, 3, 2),
+        (250, 100, 25, 10),
+    ],
+)
+def test_an_invocation_that_is_not_full_requests_what_is_in_it(
+    events: int, per_invocation: int, publishes: int, settles: int
+) -> None:
+    """No more calls than there are events for, whatever an invocation could take."""
+    made = requests_of(Load(events=events, per_invocation=per_invocation, sink="queue"))
+    assert (made.publishes, made.settles) == (publishes, settles)
+
+
+def test_a_request_is_no_larger_than_the_events_that_there_are() -> None:
+    """Of one event of 50 KB it has one chunk, though ten would fit."""
+    load = Load(events=1, per_invocation=10_000, record_bytes=50_000, sink="queue")
+    assert [line.quantity for line in lines_of(load) if line.what == "publish requests"] == [1]
+
+
+def test_the_most_that_there_can_be_is_a_sum_that_json_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    """The most events, of the most bytes, at the highest prices."""
+    most = ["--events", str(10**12), "--record-bytes", "400000", "--item-bytes", "400000", "--per-invocation", "1"]
+    slow = ["--call-ms", "10000", "--memory-mb", "10240", "--kept-days", "3650", "--guarded"]
+    prices = [each for name in PRICES for each in ("--price", f"{name}=1e6")]
+    assert main(["cost", *most, *slow, *prices, "--json"]) == 0
+    told = capsys.readouterr().out
+    assert "Infinity" not in told
+    assert "NaN" not in told
 
 
 def test_a_bus_charges_events_and_a_queue_requests() -> None:
@@ -191,7 +278,10 @@ def test_an_invocation_is_as_long_as_the_calls_that_it_waits_for() -> None:
 def test_the_others_are_counted_by_the_same_rules() -> None:
     """A Pipe: no settling and no function. Plain writes: one unit for each KB."""
     load = Load(events=1_000_000)
-    assert {line.price for line in BESIDE["an EventBridge Pipe"](load)} == {"write", "storage", "pipe", "bus"}
+    pipe = BESIDE["an EventBridge Pipe"](load)
+    assert {line.price for line in pipe} == {"write", "storage", "pipe", "bus"}
+    full = requests_of(replace(load, settle="none", per_invocation=10))  # held to counted requests, as any
+    assert [line.quantity for line in pipe if line.price == "pipe"] == [full.publishes]
     assert total(BESIDE["plain writes, and no events"](load)) == pytest.approx(0.625)
     assert BESIDE["a relay by hand"](load)[2] == Line("record is marked", "write", 1_000_000)
 
@@ -243,7 +333,7 @@ def test_what_there_is_not_is_a_sentence(more: list[str], capsys: pytest.Capture
     assert "outbox cost: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("price", ["bus", "bus=x", "=1", "bus=-1", "bus=inf"])
+@pytest.mark.parametrize("price", ["bus", "bus=x", "=1", "bus=-1", "bus=inf", "bus=nan", "bus=1e308", "bus=1000001"])
 def test_a_price_is_a_name_and_a_number(price: str, capsys: pytest.CaptureFixture[str]) -> None:
     """By argparse's own status."""
     with pytest.raises(SystemExit):
@@ -276,8 +366,33 @@ def comparison() -> str:
     return "\n".join(lines)
 
 
+def test_the_formulas_are_those_of_the_code() -> None:
+    """Each line of a bill is what the table makes of it, and there where the table has it."""
+    (shown,) = re.findall(
+        r"<!-- formulas -->\n(.*?)\n<!-- end of formulas -->", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL
+    )
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in shown.splitlines()[2:]]
+    loads = [
+        Load(events=1003, record_bytes=7000, item_bytes=1025, guarded=guarded, settle=settle, sink=sink,
+             per_invocation=33, call_ms=15, memory_mb=256, index_shards=5, sweep_minutes=7, kept_days=3)
+        for guarded in (True, False) for settle in WAYS for sink in SINKS
+    ]  # fmt: skip
+    for load in loads:
+        known = {**vars(load), "entries": load.entries, "ceil": math.ceil, "min": min}
+        known |= {"kb": lambda size: math.ceil(size / 1024), "chunks": lambda size: math.ceil(size / 65_536)}
+        expected = {}
+        for name, formula, where in rows:
+            value = eval(formula.strip("`"), {}, known)  # noqa: S307 -- evaluating it is the test
+            if name.startswith("`"):
+                known[name.strip("`")] = value
+            elif not where or eval(where.strip("`"), {}, known):  # noqa: S307
+                expected[name.replace("`kept_days`", str(load.kept_days))] = value
+        lines = [line for line in lines_of(load) if line.part != "watching"]
+        assert {line.what: line.quantity for line in lines} == pytest.approx(expected)
+
+
 SINKS: tuple[SinkKind, ...] = get_args(SinkKind)
-WAYS: tuple[Way, ...] = get_args(Way)
+WAYS: tuple[Settle, ...] = get_args(Settle)
 
 
 def test_the_comparison_is_made_from_the_model() -> None:

@@ -10,6 +10,7 @@ asks for it.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -25,14 +26,18 @@ from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import Role, Statement
 from dynamodb_outbox.layout import Layout
+from dynamodb_outbox.local.client import local_client
 from dynamodb_outbox.local.provision import create_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from conftest import Account
+    from dynamodb_outbox.infra.destinations import Destination
 
-REGION = "us-east-1"
+REGION, OTHER_REGION = "us-east-1", "us-west-2"
+OWN = "0" * 12
+"""Stands for the account of the engine in an ARN."""
 ID = "0198c0de-0000-7000-8000-{:012d}"
 
 BY_LAMBDA = {
@@ -41,6 +46,7 @@ BY_LAMBDA = {
     "GivenUpBucket": "the same page: both s3:PutObject and s3:ListBucket",
     "Log": "LDG, Sending function logs to CloudWatch Logs",
     "Key": "DDG, Encryption at rest: usage notes; LDG as for GivenUp",
+    "GivenUpKey": "LDG as for GivenUp: encryption of the destination with a key of one's own",
     "SinkKey": "SQS and SNS developer guides, Key management: producers",
 }
 """Statements for what AWS does in the role's name, and where that is documented."""
@@ -70,6 +76,12 @@ CASES = {
         layout=Layout(index_shards=2, placement="table"),
         sink={"order.*": "bus:orders", "a": "queue:a", "b": "topic:b"},
     ),
+    "a bus here, and one in another Region": Deployment(
+        table="shop",
+        notify=TELL,
+        layout=Layout(index_shards=2),
+        sink={"order.*": "bus:orders", "stock.*": f"arn:aws:events:{OTHER_REGION}:{OWN}:event-bus/stock"},
+    ),
 }
 
 
@@ -82,13 +94,11 @@ class Calls:
         self.sees_empty_pages = False
         self._account = account
 
-    def note(self, service: str, operation: str, parameters: Mapping[str, Any]) -> None:
+    def note(self, client: Any, operation: str, parameters: Mapping[str, Any]) -> None:
         """Note a call by the actions that IAM asks for."""
-        self.made |= set(ACTIONS[operation](parameters, lambda what: self.arn(service, what)))
-
-    def arn(self, service: str, resource: str) -> str:
-        """Return an ARN of this account; what is one already stays as it is."""
-        return resource if resource.startswith("arn:") else f"arn:aws:{service}:{REGION}:{self._account}:{resource}"
+        before = f"arn:aws:{client.service_model.service_name}:{client.region_name}:{self._account}:"
+        arn = lambda what: what if what.startswith("arn:") else before + what  # noqa: E731 -- what is one already stays
+        self.made |= set(ACTIONS[operation](parameters, arn))
 
 
 def _on_table(action: str) -> Callable[[Mapping[str, Any], Any], Iterator[tuple[str, str]]]:
@@ -147,13 +157,20 @@ def calls(engine: Account, monkeypatch: pytest.MonkeyPatch) -> Calls:
 
     def noted(self: Any, operation: str, parameters: Mapping[str, Any]) -> Any:
         if calls.are_noted:
-            calls.note(self.meta.service_model.service_name, operation, parameters)
+            calls.note(self.meta, operation, parameters)
             if calls.sees_empty_pages and operation == "Query" and "IndexName" not in parameters:
                 return {"Items": [], "LastEvaluatedKey": {"pk": {"S": "on"}, "sk": {"S": "and on"}}}
         return plain(self, operation, parameters)
 
     monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", noted)
     return calls
+
+
+def of_account(deployment: Deployment, account: str) -> Deployment:
+    """Return a deployment with this account in the ARNs of its destinations."""
+    if not isinstance(deployment.sink, Mapping):
+        return deployment
+    return replace(deployment, sink={each: str(to).replace(OWN, account) for each, to in deployment.sink.items()})
 
 
 def role_of(deployment: Deployment, function: str, account: str) -> tuple[Mapping[str, Any], ...]:
@@ -186,7 +203,7 @@ def provide(deployment: Deployment, engine: Account) -> None:
         elif each.kind == "queue":
             engine.client("sqs").create_queue(QueueName=name, **fifo)
         elif name != "default":
-            engine.client("events").create_event_bus(Name=name)
+            _events(engine, each).create_event_bus(Name=name)
 
 
 def row(deployment: Deployment, number: int, content: Mapping[str, Any], prefix: str | None = None) -> dict[str, Any]:
@@ -288,13 +305,24 @@ def publish_and_park(deployment: Deployment, engine: Account, calls: Calls) -> N
     relay.invoke(good[0], other)
 
 
+def _events(engine: Account, where: Destination) -> Any:
+    return local_client("events", engine.url, account=engine.account, region=where.region or REGION)
+
+
+def delete_bus(where: Destination, engine: Account) -> bool:
+    """Delete a bus, and tell whether there was one."""
+    name = where.sample.rpartition("/")[2]
+    if where.kind != "bus" or name == "default":
+        return False
+    _events(engine, where).delete_event_bus(Name=name)
+    return True
+
+
 def find_no_bus(deployment: Deployment, engine: Account, calls: Calls) -> None:
     """Have another relay find that its buses are gone."""
     relay = Running(deployment, engine, calls)
     for pattern, each in deployment.routes.items():
-        name = each.sample.rpartition("/")[2]
-        if each.kind == "bus" and name != "default":
-            engine.client("events").delete_event_bus(Name=name)
+        if delete_bus(each, engine):
             relay.invoke(row(deployment, 20, {**GOOD, "type": {"S": pattern.replace("*", "placed")}}))
 
 
@@ -306,7 +334,7 @@ def test_the_relay_may_do_what_it_does_and_no_more(
     uncovered: None,  # noqa: ARG001 -- it runs the relay, which others cover
 ) -> None:
     """Every call is allowed, on what it is made on; and every action that is allowed is called for, likewise."""
-    deployment = CASES[case]
+    deployment = of_account(CASES[case], engine.account)
     provide(deployment, engine)
     publish_and_park(deployment, engine, calls)
     find_no_bus(deployment, engine, calls)
@@ -321,7 +349,7 @@ def test_the_sweeper_may_do_what_it_does_and_no_more(
     uncovered: None,  # noqa: ARG001 -- as above
 ) -> None:
     """The same of the other function."""
-    deployment = CASES[case]
+    deployment = of_account(CASES[case], engine.account)
     provide(deployment, engine)
     sweep(deployment, engine, calls)
     compare(calls, role_of(deployment, "sweeper", engine.account))
@@ -368,9 +396,7 @@ def sweep(deployment: Deployment, engine: Account, calls: Calls) -> None:
     calls.sees_empty_pages = False
     sweeper = sweeper_from(variables_of(deployment, engine.account))  # which asks for the destinations again
     for each in deployment.destinations:
-        name = each.sample.rpartition("/")[2]
-        if each.kind == "bus" and name != "default":
-            engine.client("events").delete_event_bus(Name=name)
+        delete_bus(each, engine)
     run(4)
 
 

@@ -89,6 +89,7 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
         notify=SimpleNamespace(topic_arn="${Ops.arn}"),
         on_failure=SimpleNamespace(bucket_arn="${Failed.arn}"),
         kms_key=SimpleNamespace(key_arn="${Key.arn}"),
+        on_failure_kms_key=SimpleNamespace(key_arn="${FailedKey.arn}"),
         code=str(tmp_path / "code.zip"),
     )
     assert Asset.contents[-1] == b"code"
@@ -111,7 +112,9 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
     assert granted["Stream"] == ["${Table.arn}/stream/*"]
     assert granted["GivenUp"] == ["${Failed.arn}/aws/lambda/*"]
     assert granted["PublishQueue"] == ["${Queue.arn}"]
+    assert granted["WhoseAccount"] == ["arn:${Partition}:events:${Region}:${AccountId}:event-bus/default"]
     assert granted["Key"] == ["${Key.arn}"]
+    assert granted["GivenUpKey"] == ["${FailedKey.arn}"]
     assert template.resources["DroppedAlarm"]["Properties"]["AlarmActions"] == ["${Ops.arn}"]
     assert "Table" not in template.resources
     assert "known-later" not in str(template.resources)

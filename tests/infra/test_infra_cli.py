@@ -44,7 +44,8 @@ def test_what_is_given_counts() -> None:
         "--on-poison", "block", "--parallelization", "4", "--reserved-concurrency", "3", "--batch-size", "5",
         "--env", "OUTBOX_RATE_LIMIT=7", "--on-failure", "arn:aws:s3:::failed", "--archive-days", "2",
         "--kms-key", "arn:aws:kms:eu-west-1:123456789012:key/1", "--sink-kms-key",
-        "arn:aws:kms:eu-west-1:123456789012:key/2", "--memory-mb", "256", "--timeout-s", "20", "--sweep-minutes", "6",
+        "arn:aws:kms:eu-west-1:123456789012:key/2", "--on-failure-kms-key", "arn:aws:kms:eu-west-1:123456789012:key/3",
+        "--memory-mb", "256", "--timeout-s", "20", "--sweep-minutes", "6",
         "--lag-minutes", "8", "--log-days", "7", "--runtime", "python3.12", "--architecture", "x86_64",
     )  # fmt: skip
     plain = dataclasses.asdict(PLAIN)

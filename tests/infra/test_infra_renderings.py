@@ -12,7 +12,7 @@ import yaml
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 from cfnlint.core import get_rules
-from read_back import Template, canonical
+from read_back import Template, canonical, outputs
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 
@@ -67,14 +67,18 @@ def said(template: dict[str, Any], deployment: Deployment) -> dict[str, Any]:
 
 @every
 def test_cloudformation_says_what_is_described(deployment: Deployment) -> None:
-    """Read back, property by property, it is the description."""
-    assert said(cloudformation(deployment), deployment) == described(deployment)
+    """Read back, property by property, it is the description; and so are its outputs."""
+    template = cloudformation(deployment)
+    assert said(template, deployment) == described(deployment)
+    assert Template(template).told() == outputs(resources_of(deployment))
 
 
 @every
 def test_sam_says_what_is_described(deployment: Deployment) -> None:
     """So is what SAM makes of its template: nothing is added to the roles, nothing is lost of the mapping."""
-    assert said(translated(sam(deployment, CODE)), deployment) == described(deployment)
+    template = translated(sam(deployment, CODE))
+    assert said(template, deployment) == described(deployment)
+    assert Template(template).told() == outputs(resources_of(deployment))
 
 
 @pytest.mark.parametrize("which", ["new bus", "existing", "fifo topic, keys", "own keys", "routes"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from read_back import canonical
+from read_back import canonical, outputs
 from read_terraform import BLOCK, Configuration, parsed
 
 from deployments import DEPLOYMENTS
@@ -30,12 +30,13 @@ every = pytest.mark.parametrize("deployment", DEPLOYMENTS.values(), ids=DEPLOYME
 
 @every
 def test_terraform_says_what_is_described(deployment: Deployment) -> None:
-    """Read back, argument by argument, it is the description."""
+    """Read back, argument by argument, it is the description; and so are its outputs."""
     resources = resources_of(deployment)
-    found = Configuration(terraform(deployment, "outbox.zip")).read()
-    assert {id_: canonical(each, resources[0]) for id_, each in found.items()} == {
+    configuration = Configuration(terraform(deployment, "outbox.zip"))
+    assert {id_: canonical(each, resources[0]) for id_, each in configuration.read().items()} == {
         each.id: canonical(each, resources[0]) for each in resources
     }
+    assert configuration.outputs == outputs(resources)
 
 
 def unknown(body: dict[str, Any], known: dict[str, Any], path: str) -> list[str]:

@@ -7,16 +7,14 @@ import json
 import zipfile
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from bare import run_bare
 
 import dynamodb_outbox
 from dynamodb_outbox.cli import main
+from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.package import LEFT_OUT, package
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(dynamodb_outbox.__file__).parent
 HANDLERS = """
@@ -103,6 +101,41 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.C
     """With a status that says that nothing was made."""
     assert main(["package", "--output", str(tmp_path / "none/code.zip")]) == 3
     assert "none/code.zip" in capsys.readouterr().err
+
+
+def test_what_lies_about_is_not_packed(tmp_path: Path) -> None:
+    """An editor's lock, which leads nowhere; a folder that is called like a module; copies that nobody can import."""
+    root = copy_of(tmp_path)
+    (root / "core/.#limits.py").symlink_to("somebody@somewhere.1:2")
+    (root / "core/folder.py").mkdir()
+    (root / "core/.limits.py").write_text("x = 1\n")
+    (root / "core/limits (copy).py").write_text("x = 1\n")
+    (root / ".ipynb_checkpoints").mkdir()
+    (root / ".ipynb_checkpoints/ids.py").write_text("x = 1\n")
+    (root / "core/gone.py").symlink_to(root / "nowhere.py")
+    assert package(root) == package()
+
+
+@pytest.mark.parametrize("gone", ["__init__.py", "aws_lambda.py", None])
+def test_what_has_no_handlers_is_no_package(gone: str | None, tmp_path: Path) -> None:
+    """Deployed, it would fail at each invocation; a folder that is not there has none either."""
+    root = tmp_path / "nowhere"
+    if gone is not None:
+        root = copy_of(tmp_path)
+        (root / gone).unlink()
+    with pytest.raises(ConfigurationError, match=f"has no {gone or '__init__.py and no aws_lambda.py'}: "):
+        package(root)
+
+
+def test_a_library_that_is_imported_from_a_zip_is_not_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no folder; the command says so in a sentence, and writes nothing."""
+    (tmp_path / "library.zip").write_bytes(package().content)
+    monkeypatch.setattr(dynamodb_outbox, "__file__", str(tmp_path / "library.zip/dynamodb_outbox/__init__.py"))
+    assert main(["package", "--output", str(tmp_path / "code.zip")]) == 3
+    assert "as pip installs them" in capsys.readouterr().err
+    assert not (tmp_path / "code.zip").exists()
 
 
 def test_it_is_small() -> None:

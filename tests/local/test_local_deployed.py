@@ -209,6 +209,43 @@ def test_the_stream_of_a_table_that_is_there_is_asked_for(engine: Account, given
     assert engine.client("s3").list_buckets()["Buckets"] == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "5",
+        '{"Resources": {}}',
+        '{"Resources": []}',
+        '{"Resources": {"A": 5}}',
+        '{"Resources": {"A": {}}}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic", "Properties": []}}}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Outputs": []}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"B": 5}}',
+        "Resources:",
+        "[" * 100_000,
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_is_no_template_is_told_in_a_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the file's name, before anything is asked of the engine."""
+    (tmp_path / "template.json").write_text(text)
+    (tmp_path / "outbox.zip").write_bytes(b"")
+    common = ["--endpoint", "http://127.0.0.1:1", "--account", "0" * 12, "--checkpoint", str(tmp_path / "at.json")]
+    template = ["--template", str(tmp_path / "template.json"), "--package", str(tmp_path / "outbox.zip")]
+    assert main([*common, *template]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {tmp_path / 'template.json'}: no ")
+    assert told.count("\n") == 1
+
+
+def test_resources_without_properties_are_taken_as_they_are() -> None:
+    """CloudFormation has such."""
+    bare = {"Topic": {"Type": "AWS::SNS::Topic"}, "Alarm": {"Type": "AWS::CloudWatch::Alarm"}}
+    found = adapted({"Resources": {**bare, "Relay": {"Type": "AWS::Lambda::EventSourceMapping"}}})
+    assert found.template["Resources"].keys() == {"Topic", "Alarm", "Relay"}
+
+
 def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A package beside the template, a template in its file, a stack where there is no template, a mapping in it."""
     common = ["--endpoint", engine.url, "--account", engine.account, "--checkpoint", str(tmp_path / "at.json")]
@@ -220,7 +257,7 @@ def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsy
     assert main(common) == 1
     assert "outbox" in capsys.readouterr().err
     assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
-    assert f"{template}: it has no Resources" in capsys.readouterr().err
+    assert f"{template}: no template: it has no Resources" in capsys.readouterr().err
     template.write_text("Resources: {Bus: {Type: 'AWS::Events::EventBus', Properties: {Name: !Sub orders}}}")
     assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
     assert "stack outbox has 0 event source mappings" in capsys.readouterr().err

@@ -100,33 +100,40 @@ class Simulation:
         self._watch()
         self.now_ms = now_ms
         self.u = 0.5
+        self.wake_ms: int | None = None
+        self.done: Done | None = None
+        self.idle = frozenset(idle)
+        self.parked_keys = set(parked_keys)
+        self.park_times = list(recent_parks)
+        self.good_until_ms = {place: one.verified_until_ms or 0 for place, one in enumerate(carried)}
+        self.missing = {place for place, one in enumerate(carried) if one.presence is Presence.MISSING}
+        self._nothing_is_under_way()
+        self._nothing_has_happened()
+
+    def _nothing_is_under_way(self) -> None:
+        """Begin with no request that waits for its answer."""
         self.publishes: list[Publish] = []
         self.verifies: list[Verify] = []
         self.asked_ms: dict[int, int] = {}  # destination -> when the question under way was asked
-        self.good_until_ms = {place: one.verified_until_ms or 0 for place, one in enumerate(carried)}
         self.parks: list[Park] = []
         self.reads: list[ReadKeys] = []
         self.settles: list[Settle] = []
-        self.remembered = [number for number, entry in enumerate(entries) if entry.accepted]
+
+    def _nothing_has_happened(self) -> None:
+        """Begin the records of what came of the entries, beside those that the machine keeps."""
+        faults = {number: entry.fault for number, entry in enumerate(self.entries) if entry.fault is not None}
+        self.poison = {number for number, fault in faults.items() if fault.kind is Kind.CONTENT}
+        self.remembered = [number for number, entry in enumerate(self.entries) if entry.accepted]
         self.accepted: list[int] = []
         self.parked: set[int] = set()
-        self.poison = {
-            i for i, entry in enumerate(entries) if entry.fault is not None and entry.fault.kind is Kind.CONTENT
-        }
-        self.parked_keys = set(parked_keys)
         self.known_keys: set[str] = set()
         self.frozen: set[int] = set()
         self.halted: set[int] = set()
-        self.missing = {place for place, one in enumerate(carried) if one.presence is Presence.MISSING}
-        self.idle = frozenset(idle)
         self.settled: Counter[int] = Counter()
         self.settle_calls = 0
         self.retried: Counter[int] = Counter()
-        self.park_times = list(recent_parks)
         self.charged: dict[int, tuple[int, int] | None] = {}  # record -> what was counted, None when that is decided
         self.sent: Counter[int] = Counter()
-        self.wake_ms: int | None = None
-        self.done: Done | None = None
 
     def _watch(self) -> None:
         """Report the moves that the machine makes."""

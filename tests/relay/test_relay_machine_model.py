@@ -34,13 +34,15 @@ from relay_simulation import (
 )
 
 from dynamodb_outbox.core.limits import SinkLimits
-from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, OnPoison, Publish, Settings
+from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Publish, Settings
 from dynamodb_outbox.core.relay.health import Health
 from dynamodb_outbox.core.relay.outcome import Answered, Fault, Outcome, Presence, RequestFailed, Verified
 from dynamodb_outbox.core.relay.states import TRANSITIONS, Cause, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dynamodb_outbox.choices import OnPoison
 
 pytestmark = pytest.mark.usefixtures("uncovered")
 

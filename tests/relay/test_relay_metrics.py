@@ -191,6 +191,34 @@ def test_a_document_names_each_metric_that_it_has_and_has_each_that_it_names() -
         assert (document["Table"], document["Code"], document["Failed"]) == ("shop", code, count)
 
 
+def test_codes_are_told_as_cloudwatch_takes_them() -> None:
+    """In printable ASCII, not blank, of 1,024 characters at most; those that are the same then are one."""
+    codes = {"": 1, "  ": 2, "\u00dcn": 3, "\u00dfn": 4, "a\nb": 5, "x" * 5000: 6, "x" * 6000: 7, "ok:": 8}
+    whole, *others = documents(Relayed("", failed=codes))
+    assert {each["Code"]: each["Failed"] for each in others} == {
+        "Unknown": 3,
+        "?n": 7,
+        "a?b": 5,
+        "x" * 1024: 13,
+        "ok:": 8,
+    }
+    assert (whole["Failed"], whole["Table"]) == (36, "Unknown")
+
+
+def test_an_instance_tells_so_many_codes_apart_and_no_more() -> None:
+    """Each is a metric that is paid for. Those that are known stay so, the others are one, and no count is lost."""
+    lines: list[str] = []
+    metrics = EmfMetrics(lines.append, clock=Clock())
+    for failed in ({f"C{number:03}": 1 for number in range(1000)}, {"C001": 2, "New": 3, "Other": 4}):
+        metrics.observe(Relayed("shop", failed=failed))
+    told = [json.loads(line) for line in lines]
+    first, second = told[:52], told[52:]
+    assert len(told) == 52 + 3
+    assert {each["Code"] for each in first[1:]} == {f"C{number:03}" for number in range(50)} | {"Other"}
+    assert sum(each["Failed"] for each in first[1:]) == first[0]["Failed"] == 1000
+    assert {each["Code"]: each["Failed"] for each in second[1:]} == {"C001": 2, "Other": 7}
+
+
 def test_what_has_no_value_is_not_reported() -> None:
     """An invocation without a request has no fill, one without an acceptance no age."""
     (document,) = documents(Relayed("shop"))

@@ -110,7 +110,7 @@ def test_no_region_is_a_matter_of_configuration(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(NoClient) as caught:
         own.get()
-    advised = re.search(r"set (\w+) ", str(caught.value))
+    advised = re.search(r"set (\w+) \(in code", str(caught.value))
     assert advised
     monkeypatch.setenv(advised[1], "eu-west-1")
     assert own.get().meta.region_name == "eu-west-1"

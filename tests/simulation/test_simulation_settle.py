@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.testing.simulation import Scenario, check, relay_handler, run
 from dynamodb_outbox.testing.simulation.facts import Checkpointed, Faulted, Invoked, Moved, Written
 from dynamodb_outbox.testing.simulation.faults import PlannedFault
-from dynamodb_outbox.testing.simulation.scenario import Settings, Settle
+from dynamodb_outbox.testing.simulation.scenario import Settings
 from dynamodb_outbox.testing.simulation.writers import Write
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from dynamodb_outbox.cli import (
     redrive_arguments,
 )
 from dynamodb_outbox.cli.shell_words import in_shell_words
+from dynamodb_outbox.cli.unusable import STATUS, Unusable
 from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
 from dynamodb_outbox.process.options import OptionParser
 
@@ -88,12 +89,12 @@ def _run(options: argparse.Namespace) -> int:
     command = importlib.import_module(f"dynamodb_outbox.cli.{options.command}")
     try:
         status: int = command.run(options)
-    except demo_arguments.Unusable as error:
-        return _complain(options, str(error), demo_arguments.STATUS)
+    except Unusable as error:
+        return _complain(options, str(error), STATUS)
     except NoClient:
         raise
     except ConfigurationError as error:
-        return _complain(options, in_shell_words(str(error), options), demo_arguments.STATUS)
+        return _complain(options, in_shell_words(str(error), options), STATUS)
     return status
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.queues import SqsMessages
-from dynamodb_outbox.cli.demo_arguments import Unusable
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.consume.worker import QueueWorker
 from dynamodb_outbox.process.stop import stop_on_signals
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dynamodb_outbox.cli.cost_arguments import LOAD
-from dynamodb_outbox.cli.demo_arguments import Unusable
-from dynamodb_outbox.infra.cost import BESIDE, Load, lines_of, total
+from dynamodb_outbox.cli.unusable import Unusable
+from dynamodb_outbox.infra.cost import BESIDE, Load, Part, lines_of, total
 from dynamodb_outbox.infra.destinations import kind_of
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 
@@ -24,7 +24,6 @@ __all__ = ["run"]
 
 _LARGE = 100
 """Quantities from here on are told without a fraction."""
-_PARTS = ("events", "sweeper", "watching")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,7 +53,7 @@ def _object(load: Load, prices: Mapping[str, Price]) -> dict[str, Any]:
         "load": vars(load),
         "lines": [_told(line, prices) for line in lines],
         "usd": total(lines, prices),
-        "parts": {part: total(_of(part, lines), prices) for part in _PARTS},
+        "parts": {part: total(_of(part, lines), prices) for part in get_args(Part)},
         "beside": {name: total(bill(load), prices) for name, bill in BESIDE.items()},
     }
 
@@ -80,7 +79,7 @@ def _table(load: Load, prices: Mapping[str, Price]) -> Iterator[str]:
         quantity = f"{line.quantity:,.{digits}f}"
         yield f"{line.what:<30} {quantity:>14} {prices[line.price].unit:<18} {line.usd(prices):>9,.2f}"
     yield f"{'sum, USD':<64} {total(lines, prices):>9,.2f}"
-    for part in _PARTS:
+    for part in get_args(Part):
         yield f"{f'  of it, {part}':<64} {total(_of(part, lines), prices):>9,.2f}"
     yield ""
     for name, bill in BESIDE.items():

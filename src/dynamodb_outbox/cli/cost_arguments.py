@@ -29,14 +29,20 @@ LOAD: dict[str, dict[str, Any]] = {
 """By name: what argparse is told of each."""
 
 
+_MOST_USD = 1_000_000
+"""No price is higher, and sums of the most events stay numbers that JSON can tell."""
+
+
 def _price(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     try:
         usd = float(value)
     except ValueError:
         usd = -1
-    if not name or not 0 <= usd < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=USD, as bus=1.10")
+    if not name or not 0 <= usd <= _MOST_USD:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form NAME=USD, as bus=1.10, with 0 to {_MOST_USD:,} dollars"
+        )
     return name, usd
 
 

@@ -8,8 +8,9 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.cli.demo_arguments import Unusable, check_recount
+from dynamodb_outbox.cli.demo_arguments import check_recount
 from dynamodb_outbox.cli.progress import progress
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.local.demo import (
     FunctionUnusable,
     Settings,

@@ -6,12 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.cli.unusable import Unusable
 
-__all__ = ["STATUS", "Unusable", "add_to", "check_recount"]
-
-STATUS = 2
-"""The exit status for arguments that cannot be used; argparse's own."""
+__all__ = ["add_to", "check_recount"]
 
 _MAX_PORT = 65_535
 _MAX_SEED = 2**63 - 1
@@ -31,10 +28,6 @@ _REJECTED = (
     "them get through in the end"
 )
 _OF_A_RUN = ("orders", "seed", "customers", "rejected", "dump", "port", "relay", "consumer")
-
-
-class Unusable(OutboxError):
-    """An argument cannot be used; the message says which and why."""
 
 
 def add_to(commands: Any) -> None:

@@ -9,9 +9,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import plain
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.functions import Assumed
 from dynamodb_outbox.doctor.report import report_on
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.doctor.checks import Finding, Unjudged
     from dynamodb_outbox.doctor.inventory import Inventory
+    from dynamodb_outbox.doctor.promised import Promised
     from dynamodb_outbox.doctor.report import Report
 
 __all__ = ["run"]
@@ -89,6 +90,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _not_seen(report.unjudged)
     if report.promises:
         yield "promises: " + ", ".join(f"{each.promise} {each.standing.value}" for each in report.promises)
+        yield from _reasons(report.promises)
     yield _summary(report)
 
 
@@ -105,6 +107,14 @@ def _not_seen(unjudged: Sequence[Unjudged]) -> Iterator[str]:
         together[each.subject, each.why].append(each.id)
     for (subject, why), ids in together.items():
         yield plain(f"not seen: {subject}: {why}: {', '.join(ids)}")
+
+
+def _reasons(promises: Sequence[Promised]) -> Iterator[str]:
+    """Yield one line for each promise that findings take from, or checks that could not be made may."""
+    for each in promises:
+        told = [", ".join(each.because), f"not seen: {', '.join(each.unseen)}" if each.unseen else ""]
+        if any(told):
+            yield f"{_INDENT}{each.promise}: {'; '.join(filter(None, told))}"
 
 
 def _summary(report: Report) -> str:

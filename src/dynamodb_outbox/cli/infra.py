@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.infra_arguments import ARGUMENTS
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import layout_from
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.cloudformation import cloudformation

@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive-days": {"type": int, "help": "archive the bus's events for so many days (default: 90 with --new-bus)"},
     "kms-key": {"metavar": "ARN", "help": "the KMS key of the table, and of the bucket that is made"},
     "sink-kms-key": {"metavar": "ARN", "help": "the KMS key of the topic or queue, where it has one"},
+    "on-failure-kms-key": {"metavar": "ARN", "help": "that of --on-failure, where it has one of its own"},
     "memory-mb": {"type": int, "help": "of the functions (default: 512)"},
     "timeout-s": {"type": int, "help": "of the relay (default: 30)"},
     "sweep-minutes": {"type": int, "help": "how often the sweeper runs (default: 1)"},

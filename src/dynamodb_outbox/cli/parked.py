@@ -7,11 +7,10 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.aws_lambda import layout_from
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import moment, plain
-from dynamodb_outbox.environment.settings import settings_of
+from dynamodb_outbox.cli.unusable import Unusable
+from dynamodb_outbox.environment.settings import layout_from, settings_of
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.recover import ParkedRecords
 from dynamodb_outbox.words import counted

@@ -6,9 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import plain
+from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import settings_of
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.recover import FailedBatches

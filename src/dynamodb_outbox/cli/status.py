@@ -6,10 +6,10 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.aws_lambda import layout_from
-from dynamodb_outbox.cli.demo_arguments import Unusable
 from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import moment, span
+from dynamodb_outbox.cli.unusable import Unusable
+from dynamodb_outbox.environment.settings import layout_from
 from dynamodb_outbox.local.position import positions_of
 from dynamodb_outbox.recover import status_of
 from dynamodb_outbox.sdk.clients import OwnClient, table_config

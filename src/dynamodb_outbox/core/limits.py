@@ -21,9 +21,14 @@ __all__ = [
     "BATCH_RECORDS",
     "BATCH_STATEMENTS",
     "BATCH_WINDOW_MS",
+    "BUCKET_NAME",
     "CONTAINER_BYTES",
     "DECODED_BYTES",
+    "DIMENSION_LENGTH",
     "ELEMENT_BYTES",
+    "ENVIRONMENT_BYTES",
+    "ENVIRONMENT_NAME",
+    "ENVIRONMENT_RESERVED",
     "EVENTBRIDGE",
     "EVENT_BUS_NAME",
     "EVENT_DETAIL_LEVELS",
@@ -36,6 +41,7 @@ __all__ = [
     "FUNCTION_LONGEST_MS",
     "FUNCTION_MEMORY_MB",
     "FUNCTION_TIMEOUT_MS",
+    "GLOBAL_STREAM_READERS",
     "INT64_MAX",
     "INT64_MIN",
     "INVOCATION_BYTES",
@@ -44,6 +50,7 @@ __all__ = [
     "ITEM_HEADROOM_BYTES",
     "ITERATOR_MS",
     "LEAST_RECORD_AGE_S",
+    "MAX_EVENT_BYTES",
     "MESSAGE_ATTRIBUTES",
     "MESSAGE_GROUP_LENGTH",
     "METRIC_VALUES",
@@ -53,6 +60,7 @@ __all__ = [
     "NUMBER_SMALLEST_EXPONENT",
     "PARALLELIZATION",
     "PARTITION_KEY_BYTES",
+    "PYTHON_RUNTIMES",
     "QUEUE_NAME_LENGTH",
     "RECEIVE_MESSAGES",
     "RECORD_AGE_S",
@@ -86,6 +94,7 @@ ITEM_BYTES = 400 * 1024  # [DDG]
 ITEM_HEADROOM_BYTES = 2 * 1024  # ours: settling adds attributes to a record, and an item at the limit cannot be settled
 CONTAINER_BYTES = 3  # [DDG] of a list or a map itself
 ELEMENT_BYTES = 1  # [DDG] more for each of its elements
+MAX_EVENT_BYTES = 256 * 1024  # ours, when nothing else is said: what EventBridge takes in every Region [EBG]
 DECODED_BYTES = TRANSACTION_BYTES  # ours: of a compressed attribute; compression saves storage and raises no limit
 ATTRIBUTE_NAME_BYTES = 65_535  # [BC, DDG] of an attribute that is no key
 PARTITION_KEY_BYTES = 2048  # [DDG]
@@ -102,6 +111,7 @@ STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making
 STREAM_READERS = 2  # [LDG] of a shard at the same time, before they are throttled
+GLOBAL_STREAM_READERS = 1  # [LDG] as above, where the table has replicas
 STREAM_RETENTION_MS = 24 * 3600 * 1000  # [DDG] of a record in a stream
 TTL_OLDEST_S = 5 * 365 * 24 * 3600  # [DDG] an item that expired more than five years ago is not deleted
 
@@ -123,15 +133,41 @@ FILTER_LENGTH = 4096  # [BC] characters of a pattern
 FUNCTION_TIMEOUT_MS = 3_000  # [BC] of an invocation, when nothing is set
 FUNCTION_LONGEST_MS = 900_000  # [BC] of an invocation, at most
 FUNCTION_MEMORY_MB = 128  # [BC] when nothing is set
+PYTHON_RUNTIMES = tuple(f"python3.{minor}" for minor in range(10, 16))  # [BC] those that this library runs in
+ENVIRONMENT_NAME = r"[a-zA-Z][a-zA-Z0-9_]+"  # [BC] of a variable
+ENVIRONMENT_BYTES = 4096  # [LDG] of all variables of a function
+ENVIRONMENT_RESERVED = frozenset(
+    (
+        "AWS_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_DEFAULT_REGION",
+        "AWS_EXECUTION_ENV",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+        "AWS_LAMBDA_FUNCTION_NAME",
+        "AWS_LAMBDA_FUNCTION_VERSION",
+        "AWS_LAMBDA_INITIALIZATION_TYPE",
+        "AWS_LAMBDA_LOG_GROUP_NAME",
+        "AWS_LAMBDA_LOG_STREAM_NAME",
+        "AWS_LAMBDA_RUNTIME_API",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "LAMBDA_RUNTIME_DIR",
+        "LAMBDA_TASK_ROOT",
+    )
+)
+"""Variables that a function may not set, of those with such a name [LDG, Defined runtime environment variables]."""
 FUNCTION_INIT_MS = 10_000  # [LDG] for loading a function, whatever is set
 RECEIVE_MESSAGES = 10  # [BC] ReceiveMessage, and so an invocation without a batching window
 
 # --- CloudWatch -------------------------------------------------------------------------------------------------------
 
+DIMENSION_LENGTH = 1024  # [BC] characters of a dimension's value, of printable ASCII and not blank
 METRIC_VALUES = 100  # [EMF] of one metric in one document
 
 # --- S3 ---------------------------------------------------------------------------------------------------------------
 
+BUCKET_NAME = r"[A-Za-z0-9._-]{3,255}"  # [S3G] with the names that us-east-1 once took
 S3_PUT_BYTES = 5 * 1024**3  # [S3G] of one PutObject
 
 # --- EventBridge ------------------------------------------------------------------------------------------------------
@@ -141,7 +177,7 @@ EVENT_TYPE_LENGTH = 128  # [BC] PutEvents DetailType
 EVENT_SOURCE_LENGTH = 256  # [EBG] PutEvents Source; it may not start with "aws."
 EVENT_TIME_BYTES = 14  # [EBG] what Time counts in the size of an entry
 EVENT_DETAIL_LEVELS = 1000  # [EBG] of nesting in Detail
-EVENT_BUS_NAME = r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]+"  # [BC]
+EVENT_BUS_NAME = r"(arn:aws[\w-]*:events:[a-z]+-[a-z]+-[\w-]+:[0-9]{12}:event-bus/)?[.\-_A-Za-z0-9]{1,256}"  # [BC]
 INT64_MIN = -(1 << 63)  # [EBG] integers in Detail
 INT64_MAX = (1 << 63) - 1  # [EBG]
 

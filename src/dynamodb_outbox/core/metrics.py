@@ -2,17 +2,19 @@
 
 What reports them (`dynamodb_outbox.metrics`), what alarms on them (`infra.alarms`) and the table in docs/metrics.md are
 all told by it. All have one dimension, the table, so that they cost the same however many functions report them;
-`Failed` has the code besides.
+`Failed` has the code besides. A code is whatever a sink says; as a dimension it is text that CloudWatch takes, and each
+new one is a metric that is paid for, so an observer tells no more than `CODES` of them apart.
 
 A metric is a function of a fact to its values; without one nothing is reported, which is not the same as 0.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.limits import METRIC_VALUES
+from dynamodb_outbox.core.limits import DIMENSION_LENGTH, METRIC_VALUES
 from dynamodb_outbox.core.relay.facts import Relayed
 from dynamodb_outbox.core.sweeping.commands import Swept
 
@@ -22,24 +24,31 @@ if TYPE_CHECKING:
 __all__ = [
     "AGE",
     "CODE",
+    "CODES",
     "FAILED",
     "METRICS",
     "NAMESPACE",
     "OLDEST_PENDING",
+    "OTHER",
     "PARKED",
     "PUBLISHED",
     "RETRIED",
     "SUPPRESSED",
     "TABLE",
     "Metric",
+    "dimension",
     "values_of",
 ]
 
 NAMESPACE = "DynamoDBOutbox"
 TABLE = "Table"
 CODE = "Code"
+CODES, OTHER = 50, "Other"
+"""How many codes an observer tells apart, and what it calls the further ones."""
 PUBLISHED, RETRIED, SUPPRESSED = "Published", "Retried", "DuplicatesSuppressed"
 PARKED, FAILED, AGE, OLDEST_PENDING = "Parked", "Failed", "Age", "OldestPending"
+
+_NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,12 @@ METRICS = (
         lambda fact: (fact.report.left,),
     ),
 )
+
+
+def dimension(text: str) -> str:
+    """Return text as the value of a dimension: CloudWatch takes printable ASCII that is not blank, and not too much."""
+    told = _NOT_PRINTABLE.sub("?", text)[:DIMENSION_LENGTH]
+    return told if told.strip() else "Unknown"
 
 
 def values_of(fact: object) -> dict[Metric, Sequence[float]]:

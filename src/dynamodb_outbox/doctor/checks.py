@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, plain_arn, seen
 
@@ -26,6 +26,7 @@ __all__ = [
     "Finding",
     "Severity",
     "Unjudged",
+    "Way",
     "examine",
     "layouts_of",
     "of_all_functions",
@@ -51,12 +52,18 @@ class Severity(Enum):
     NOTE = "note"
 
 
+Way = Literal["stream", "sweep", "failure"]
+"""A way on which events go: from the stream through the relay, from the index through the sweeper, and to where the
+mapping stores what it gives up."""
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen; `words` fill the `<...>` of the check's fix."""
+    """What was seen; `words` fill the `<...>` of the check's fix; `closes`, where given, counts for the check's own."""
 
     said: str
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
+    closes: tuple[Way, ...] | None = None
 
 
 Said = Evidence | str
@@ -68,6 +75,9 @@ class Check:
 
     `about` returns the things that it looks at, each with its name, and words for the fix. Of the fixes `command` is
     for an account, `snippet` for a template; either stands for both where the other is empty.
+
+    While something is found, the promises that it `breaks` are not promised, those that it `limits` hold within bounds
+    at most, and the ways that it `closes` cannot be relied on: "own" is that of the function that it is about.
     """
 
     id: str
@@ -78,15 +88,19 @@ class Check:
     look: Callable[[Any, System], Iterator[Said]]
     command: str = ""
     snippet: str = ""
+    breaks: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    closes: tuple[Way | Literal["own"], ...] = ()
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A thing that is looked at; `thing` is what the rule is given, or Unseen."""
+    """A thing that is looked at; `thing` is what the rule is given, or Unseen; a function is on a `way` of events."""
 
     name: str
     thing: Any
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
+    way: Way = "stream"
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,7 @@ class Finding:
     evidence: str
     consequence: str
     fix: str
+    closes: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,7 @@ class Unjudged:
     id: str
     subject: str
     why: str
+    closes: tuple[Way, ...] = ()
 
 
 def examine(system: System, checks: Iterable[Check]) -> tuple[tuple[Finding, ...], tuple[Unjudged, ...]]:
@@ -128,7 +144,7 @@ def _judge(check: Check, subject: Subject, system: System, findings: list[Findin
     try:
         findings.extend(_finding(check, subject, said, system) for said in check.look(seen(subject.thing), system))
     except NotSeen as reason:
-        return Unjudged(check.id, plain_arn(subject.name), plain_arn(reason.why))
+        return Unjudged(check.id, plain_arn(subject.name), plain_arn(reason.why), _closed_by(check, subject))
     return None
 
 
@@ -137,9 +153,14 @@ def _finding(check: Check, subject: Subject, said: Said, system: System) -> Find
     fixes = (check.command, check.snippet) if system.source == "account" else (check.snippet, check.command)
     words = {**subject.words, **evidence.words}
     fix = re.sub(r"<(\w+)>", lambda found: words.get(found[1], found[0]), fixes[0] or fixes[1])
-    return Finding(
-        check.id, check.severity, plain_arn(subject.name), plain_arn(evidence.said), check.consequence, plain_arn(fix)
-    )
+    closes = _closed_by(check, subject) if evidence.closes is None else evidence.closes
+    told = (plain_arn(subject.name), plain_arn(evidence.said), check.consequence, plain_arn(fix))
+    return Finding(check.id, check.severity, *told, closes)
+
+
+def _closed_by(check: Check, subject: Subject) -> tuple[Way, ...]:
+    """Return the ways that a check closes when it finds something about a subject."""
+    return tuple(subject.way if each == "own" else each for each in check.closes)
 
 
 def layouts_of(system: System) -> tuple[Layout, ...]:
@@ -192,14 +213,14 @@ def of_functions(system: System) -> tuple[Subject, ...]:
 def of_sweepers(system: System) -> tuple[Subject, ...]:
     """Return the sweepers."""
     if isinstance(system.sweepers, Unseen):
-        return (Subject("the sweeper", system.sweepers),)
-    return tuple(map(_function, system.sweepers))
+        return (Subject("the sweeper", system.sweepers, way="sweep"),)
+    return tuple(_function(each, "sweep") for each in system.sweepers)
 
 
 def of_all_functions(system: System) -> tuple[Subject, ...]:
     """Return relays and sweepers; sweepers only where they are seen, which another check tells of."""
-    sweepers = () if isinstance(system.sweepers, Unseen) else system.sweepers
-    return tuple(map(_function, (*system.relays, *sweepers)))
+    sweepers = () if isinstance(system.sweepers, Unseen) else of_sweepers(system)
+    return (*map(_function, system.relays), *sweepers)
 
 
 def of_targets(system: System) -> tuple[Subject, ...]:
@@ -211,8 +232,8 @@ def of_targets(system: System) -> tuple[Subject, ...]:
     )
 
 
-def _function(function: Function) -> Subject:
-    return Subject(f"function {function.name}", function, {"function": function.name})
+def _function(function: Function, way: Way = "stream") -> Subject:
+    return Subject(f"function {function.name}", function, {"function": function.name}, way)
 
 
 def _table_words(system: System) -> dict[str, str]:

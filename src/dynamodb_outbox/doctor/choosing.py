@@ -17,7 +17,7 @@ from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import stream_samples
-from dynamodb_outbox.doctor.system import Function, Role, Schedule, StreamMapping, System, Table
+from dynamodb_outbox.doctor.system import Function, Role, Schedule, Store, StreamMapping, System, Table
 from dynamodb_outbox.environment.variables import RELAY, SWEEP
 from dynamodb_outbox.errors import ConfigurationError, InvalidFilter
 
@@ -198,11 +198,11 @@ class _Choice:
         return role_of(found, self._inventory)
 
     @property
-    def failures(self) -> Mapping[str, Seen[bool]]:
-        """The on-failure destinations, and whether they are there."""
+    def failures(self) -> Mapping[str, Seen[Store | None]]:
+        """The on-failure destinations, by ARN."""
         mappings = () if isinstance(self.mappings, Unseen) else self.mappings
         arns = {each.on_failure for each in mappings if isinstance(each.on_failure, str)}
-        return {arn: _exists(self._inventory.at(arn, *_STORES)) for arn in sorted(arns)}
+        return {arn: _store(self._inventory.at(arn, *_STORES)) for arn in sorted(arns)}
 
     @property
     def schedules(self) -> Mapping[str, Seen[tuple[Schedule, ...]]]:
@@ -255,8 +255,10 @@ def _table_in(arn: str) -> str:
     return segments(arn)[-1].split("/")[1] if "/" in arn else name_in(arn)
 
 
-def _exists(piece: Seen[Piece | None]) -> Seen[bool]:
-    return piece if isinstance(piece, Unseen) else piece is not None
+def _store(piece: Seen[Piece | None]) -> Seen[Store | None]:
+    if piece is None or isinstance(piece, Unseen):
+        return piece
+    return Store(key=Properties(piece.properties).text("KmsMasterKeyId"))
 
 
 def _list(names: Iterable[str]) -> str:

@@ -25,8 +25,9 @@ _PUBLISHING = ("PublishBus", "PublishTopic", "PublishQueue", "WhoseAccount")
 
 @dataclass(frozen=True)
 class Need:
-    """An action on a resource; None where any resource will do."""
+    """An action on a resource; None where any resource will do. `sid` is the statement that grants it."""
 
+    sid: str
     action: str
     resource: str | None
 
@@ -94,9 +95,9 @@ def _needs(
             continue
         for action in statement.actions:
             if statement.sid == "Stream":
-                yield Need(action, stream)
+                yield Need(statement.sid, action, stream)
             else:
-                yield from (Need(action, _said(each, table_arn)) for each in statement.resources)
+                yield from (Need(statement.sid, action, _said(each, table_arn)) for each in statement.resources)
 
 
 def _said(value: Value, table_arn: str) -> str:

@@ -51,6 +51,16 @@ class Properties:
         except (TypeError, ValueError):
             return Unseen(f"{path[-1]} is {found!r}, which is no number")
 
+    def decimal(self, *path: str) -> Seen[float | None]:
+        """Return a number that may have decimals."""
+        found = self.raw(*path)
+        if found is None or isinstance(found, Unseen):
+            return found
+        try:
+            return float(found)
+        except (TypeError, ValueError):
+            return Unseen(f"{path[-1]} is {found!r}, which is no number")
+
     def flag(self, *path: str, default: bool = False) -> Seen[bool]:
         """Return True or False."""
         found = self.raw(*path)

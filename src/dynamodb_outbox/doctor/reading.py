@@ -179,10 +179,19 @@ def alarm_of(piece: Piece, relayed: Seen[bool]) -> Alarm:
     return Alarm(
         name=str(found.raw("AlarmName") or piece.id),
         metrics=_metrics(found),
+        computed=_is_computed(found),
+        comparison=found.text("ComparisonOperator"),
+        threshold=found.decimal("Threshold"),
+        missing=found.text("TreatMissingData"),
         enabled=found.flag("ActionsEnabled", default=True),
         actions=found.texts("AlarmActions"),
         relayed=relayed,
     )
+
+
+def _is_computed(found: Properties) -> bool:
+    parts = found.parts("Metrics")
+    return isinstance(parts, tuple) and any(each.raw("Expression") is not None for each in parts)
 
 
 def _metrics(found: Properties) -> Seen[tuple[Metric, ...]]:

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.doctor.checks import Severity, examine
-from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen, segments
+from dynamodb_outbox.doctor.inventory import NotSeen
+from dynamodb_outbox.doctor.promised import promises_of
 from dynamodb_outbox.doctor.rules import CHECKS
-from dynamodb_outbox.promises import Standing, guarantees
 
 if TYPE_CHECKING:
     from dynamodb_outbox.doctor.checks import Finding, Unjudged
-    from dynamodb_outbox.doctor.system import Function, System
-    from dynamodb_outbox.promises import Guarantee, SinkKind
+    from dynamodb_outbox.doctor.promised import Promised
+    from dynamodb_outbox.doctor.system import System
 
 __all__ = ["Report", "report_on"]
+
+_OF_FINDINGS = ("id", "subject", "evidence", "consequence", "fix")
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Report:
 
     findings: tuple[Finding, ...]
     unjudged: tuple[Unjudged, ...]
-    promises: tuple[Guarantee, ...]
+    promises: tuple[Promised, ...]
 
     @property
     def is_well(self) -> bool:
@@ -35,9 +37,15 @@ class Report:
         """Return it as JSON has it."""
         return {
             "well": self.is_well,
-            "findings": [{**vars(each), "severity": each.severity.value} for each in self.findings],
-            "not_seen": [dict(vars(each)) for each in self.unjudged],
-            "promises": [{"promise": each.promise, "standing": each.standing.value} for each in self.promises],
+            "findings": [
+                {"severity": each.severity.value, **{name: getattr(each, name) for name in _OF_FINDINGS}}
+                for each in self.findings
+            ],
+            "not_seen": [{"id": each.id, "subject": each.subject, "why": each.why} for each in self.unjudged],
+            "promises": [
+                {**vars(each), "standing": each.standing.value, "because": [*each.because], "unseen": [*each.unseen]}
+                for each in self.promises
+            ],
         }
 
 
@@ -45,36 +53,7 @@ def report_on(system: System) -> Report:
     """Return the report on a system."""
     findings, unjudged = examine(system, CHECKS)
     try:
-        promises = _promises(system)
+        promises = promises_of(system, CHECKS, findings, unjudged)
     except NotSeen:
         promises = ()
     return Report(findings, unjudged, promises)
-
-
-def _promises(system: System) -> tuple[Guarantee, ...]:
-    """Return the promises; of several relays the one that promises least counts, for each of them."""
-    promised = [_promises_of(each, system) for each in system.relays]
-    order = list(Standing)
-    return tuple(max(of_all, key=lambda each: order.index(each.standing)) for of_all in zip(*promised, strict=True))
-
-
-def _promises_of(relay: Function, system: System) -> tuple[Guarantee, ...]:
-    settings, arns = relay.settings, set(seen(relay.settings.sinks).values())
-    mappings = [each for each in seen(system.mappings) if each.function == relay.name]
-    kinds = {each.kind for each in seen(system.targets) if each.arn in arns}
-    failures = [seen(each.on_failure) for each in mappings]
-    by_hand = system.table if isinstance(system.table, Unseen) else system.table.by_hand
-    return guarantees(
-        seen(settings.layout),
-        ordering=seen(settings.ordering),
-        on_poison=seen(settings.on_poison),
-        parallelization=max((seen(each.parallelization) for each in mappings), default=1),
-        sink=next((kind for kind in _LEAST if kind in kinds), "bus"),
-        sweeper=not isinstance(system.sweepers, Unseen) and bool(system.sweepers),
-        hand_written=not isinstance(by_hand, Unseen) and by_hand > 0,
-        keeps_records=bool(failures) and all(arn is not None and segments(arn)[2:3] == ["s3"] for arn in failures),
-    )
-
-
-_LEAST: tuple[SinkKind, ...] = ("queue", "topic", "bus", "topic.fifo", "queue.fifo")
-"""Of several destinations the one that promises least counts."""

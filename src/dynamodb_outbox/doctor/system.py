@@ -27,6 +27,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "Statement",
+    "Store",
     "StreamMapping",
     "System",
     "Table",
@@ -173,10 +174,17 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """An alarm of CloudWatch. `relayed` is whether a composite alarm that notifies looks at it."""
+    """An alarm of CloudWatch. `relayed` is whether a composite alarm that notifies looks at it.
+
+    `computed`: it compares what an expression makes of its metrics. `threshold` is None where it is no number.
+    """
 
     name: str
     metrics: Seen[tuple[Metric, ...]]
+    computed: bool
+    comparison: Seen[str | None]
+    threshold: Seen[float | None]
+    missing: Seen[str | None]
     enabled: Seen[bool]
     actions: Seen[tuple[str, ...]]
     relayed: Seen[bool]
@@ -210,6 +218,13 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Store:
+    """Where a mapping stores what it gives up, and the KMS key of a queue or topic; a bucket's is not looked at."""
+
+    key: Seen[str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """What invokes a sweeper, and how many minutes there are between two runs."""
 
@@ -234,8 +249,8 @@ class System:
 
     `mappings` are those of relays; `relays` and `sweepers` are functions; `unseen_relay` says why there is no relay,
     where there may be one, `unseen_mapping` and `unseen_alarm` why there may be more than those that are here.
-    `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations
-    that exist or do not, by ARN.
+    `schedules` are those of each sweeper, by its name. `failures` are on-failure destinations by ARN, None for one that
+    is not there.
     """
 
     source: Literal["account", "template"]
@@ -249,7 +264,7 @@ class System:
     sweepers: Seen[tuple[Function, ...]]
     schedules: Mapping[str, Seen[tuple[Schedule, ...]]] = field(hash=False)
     targets: Seen[tuple[Target, ...]]
-    failures: Mapping[str, Seen[bool]] = field(hash=False)
+    failures: Mapping[str, Seen[Store | None]] = field(hash=False)
     alarms: Seen[tuple[Alarm, ...]]
     unseen_alarm: Unseen | None
     topics: Mapping[str, Seen[Topic | None]] = field(hash=False)

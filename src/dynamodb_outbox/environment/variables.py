@@ -17,9 +17,10 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dynamodb_outbox.arguments import shown, text, whole
+from dynamodb_outbox.choices import OnPoison, Ordering, Settle
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.layout import Layout
 
@@ -208,7 +209,7 @@ VARIABLES = (
         "`key`",
         "`key`: of the events of one key the next is sent when the one before it was accepted; `none`: in no order, "
         "and faster",
-        _choice("key", "none"),
+        _choice(*get_args(Ordering)),
         "ordering",
         (RELAY,),
     ),
@@ -218,7 +219,7 @@ VARIABLES = (
         "`park`",
         "what becomes of an event that can never be accepted. `park`: it is parked, and its key goes on; `park_key`: "
         "what follows of its key is parked, too; `block`: it is held, and its key with it",
-        _choice("park", "park_key", "block"),
+        _choice(*get_args(OnPoison)),
         "on_poison",
     ),
     Variable(
@@ -271,7 +272,7 @@ VARIABLES = (
         "`settle` of the layout: what becomes of a hand-written record when its events were accepted. By `mark` it "
         "stays for good, as published; by `none` it stays as it is, and nothing tells that it was published. Those of "
         "an `Outbox` say it themselves, by the writer's layout",
-        _choice("expire", "mark", "delete", "none"),
+        _choice(*get_args(Settle)),
     ),
     Variable(
         "OUTBOX_LAYOUT",

@@ -3,15 +3,21 @@
 Each alarm is for one way in which events may be late, held, or lost. A metric that is missing is not an alarm, but for
 the sweeper's invocations: it runs by the clock, so none at all means that nobody sweeps.
 
+An alarm can start only if its metric has as many values, in the periods that are looked at, as have to be too high. So
+a period is as long as it takes until there is one: of the relay the longest invocation, of the sweeper the time from
+one sweep to the next.
+
 *Silence* is what no other alarm sees. A mapping that was disabled or deleted, or that reads the stream of a table that
 has another stream by now, has no iterator age and no errors: it has no metrics at all. Then the table is written to,
-and nothing of its stream is polled.
+and nothing of its stream is polled. Where the table is not written to, CloudWatch leaves an alarm on a metric of
+DynamoDB as it is, whatever is asked of it [BC, PutMetricAlarm]; which is right here: what was silent still is.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.metrics import (
@@ -26,14 +32,14 @@ from dynamodb_outbox.core.metrics import (
     TABLE,
 )
 from dynamodb_outbox.infra.references import REGION, TABLE_NAME, Attribute, Value, joined
-from dynamodb_outbox.infra.resources import Alarm, Dashboard, Metric
+from dynamodb_outbox.infra.resources import EVENT_COUNTS, Alarm, Dashboard, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["alarms", "dashboard"]
+__all__ = ["alarms", "alarms_for", "dashboard"]
 
 _LAMBDA = "AWS/Lambda"
 _MINUTE_S = 60
@@ -48,33 +54,49 @@ _MAPPING = {"EventSourceMappingUUID": Attribute("RelayStream", "id")}
 
 def alarms(deployment: Deployment, notify: Value) -> tuple[Alarm, ...]:
     """Return the alarms, which notify the topic with the ARN `notify`."""
-    found = _Alarms(deployment, notify)
+    return alarms_for(
+        deployment.prefix,
+        notify,
+        timeout_s=deployment.timeout_s,
+        lag_minutes=deployment.lag_minutes,
+        sweep_minutes=deployment.sweep_minutes,
+    )
+
+
+def alarms_for(
+    prefix: str, notify: Value, *, timeout_s: int, lag_minutes: int, sweep_minutes: int
+) -> tuple[Alarm, ...]:
+    """Return the alarms of any deployment: these are all that they depend on, as `Deployment` has it."""
+    found = _Alarms(prefix, notify, timeout_s, lag_minutes, sweep_minutes)
     return (*found.of_relay(), *found.of_records(), *found.of_sweeper())
 
 
 class _Alarms:
     """Makes the alarms of a deployment."""
 
-    def __init__(self, deployment: Deployment, notify: Value) -> None:
-        self._prefix = deployment.prefix
+    def __init__(self, prefix: str, notify: Value, timeout_s: int, lag_minutes: int, sweep_minutes: int) -> None:
+        self._prefix = prefix
         self._notify = notify
-        self._late_ms = deployment.lag_minutes * _MINUTE_S * 1000
-        self._sweep_s = max(_FIVE_S, 2 * deployment.sweep_minutes * _MINUTE_S)
+        self._late_ms = lag_minutes * _MINUTE_S * 1000
+        self._invocation_s = _MINUTE_S * math.ceil(2 * timeout_s / _MINUTE_S)
+        """A period in which an invocation of the relay begins, also when each one takes as long as it may."""
+        self._sweep_s = max(_FIVE_S, 2 * sweep_minutes * _MINUTE_S)
         """A period in which there is a sweep."""
+        self._from_sweep_to_sweep_s = max(_FIVE_S, sweep_minutes * _MINUTE_S)
 
     def of_relay(self) -> Iterator[Alarm]:
         """Yield those on the relay's function and its mapping."""
         yield self._alarm(
             "IteratorAge",
             "The relay is behind its stream. Records are gone from it after 24 hours.",
-            _metric("IteratorAge", _RELAY, "Maximum", _MINUTE_S),
+            _metric("IteratorAge", _RELAY, "Maximum", self._invocation_s),
             threshold=self._late_ms,
             periods=5,
             datapoints=3,
         )
         yield self._alarm(
             "Dropped",
-            "The mapping gave records up, and stored them nowhere. They are still pending in the table.",
+            "The mapping gave records up, and stored them nowhere. The table has them; those in its index are swept.",
             _metric("DroppedEventCount", _MAPPING),
         )
         yield self._alarm(
@@ -121,6 +143,7 @@ class _Alarms:
             expression="IF(writes > 0 AND SUM([polled, writes * 0]) == 0, 1, 0)",
             periods=3,
             datapoints=3,
+            missing="ignore",
         )
 
     def of_sweeper(self) -> Iterator[Alarm]:
@@ -128,13 +151,13 @@ class _Alarms:
         yield self._alarm(
             "SweeperErrors",
             "The sweeper failed. Its log has the reason.",
-            _metric("Errors", _SWEEPER),
+            _metric("Errors", _SWEEPER, period_s=self._from_sweep_to_sweep_s),
             periods=3,
             datapoints=2,
         )
         yield self._alarm(
             "SweeperStopped",
-            "The sweeper does not run: what the stream misses stays pending.",
+            "The sweeper does not run: what the stream misses is not published.",
             _metric("Invocations", _SWEEPER, period_s=self._sweep_s),
             comparison="LessThanThreshold",
             threshold=1,
@@ -144,10 +167,8 @@ class _Alarms:
         )
 
     def _alarm(self, what: str, says: str, *metrics: Metric, **more: Any) -> Alarm:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", what).lower()
-        return Alarm(
-            id=f"{what}Alarm", name=f"{self._prefix}-{words}", says=says, metrics=metrics, notify=self._notify, **more
-        )
+        found = Alarm(id=f"{what}Alarm", name="", says=says, metrics=metrics, notify=self._notify, **more)
+        return replace(found, name=f"{self._prefix}-{found.slug}")
 
 
 def _metric(
@@ -162,17 +183,9 @@ def _metric(
     return Metric(id=id, namespace=namespace, name=name, dimensions=dimensions, statistic=statistic, period_s=period_s)
 
 
-_MAPPED = (
-    "PolledEventCount",
-    "FilteredOutEventCount",
-    "InvokedEventCount",
-    "FailedInvokeEventCount",
-    "DroppedEventCount",
-    "OnFailureDestinationDeliveredEventCount",
-)
 _WIDGETS: tuple[tuple[str, str, tuple[tuple[str, str, Mapping[str, Value]], ...]], ...] = (
     ("How late the relay is (ms)", "Maximum", ((_LAMBDA, "IteratorAge", _RELAY),)),
-    ("Records of the stream", "Sum", tuple((_LAMBDA, name, _MAPPING) for name in _MAPPED)),
+    ("Records of the stream", "Sum", tuple((_LAMBDA, name, _MAPPING) for name in EVENT_COUNTS)),
     ("Relay", "Sum", tuple((_LAMBDA, name, _RELAY) for name in ("Invocations", "Errors", "Throttles"))),
     ("Relay: duration (ms)", "Maximum", ((_LAMBDA, "Duration", _RELAY),)),
     ("Relay: concurrency", "Maximum", ((_LAMBDA, "ConcurrentExecutions", _RELAY),)),

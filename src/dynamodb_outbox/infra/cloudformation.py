@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.infra.cloudformation_kinds import ATTRIBUTES, PROPERTIES
-from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.plan import outputs_of, resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.resources import ExistingTable, Function
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.infra.references import Value
     from dynamodb_outbox.infra.resources import Resource
 
-__all__ = ["References", "cloudformation", "outputs", "parameters"]
+__all__ = ["References", "cloudformation", "description", "outputs", "parameters"]
 
 _CODE = {
     "CodeBucket": {"Type": "String", "Description": "The bucket that holds the package (outbox package)"},
@@ -34,14 +34,6 @@ _STREAM = {
         "AllowedPattern": "arn:[^:]+:dynamodb:[^:]+:[0-9]{12}:table/[^/]+/stream/.+",
     }
 }
-
-_TOLD = (
-    Attribute("Table", "name"),
-    Attribute("Relay", "name"),
-    Attribute("RelayStream", "id"),
-    Attribute("Sweeper", "name"),
-    Attribute("GivenUp", "name"),
-)
 
 
 def cloudformation(deployment: Deployment) -> dict[str, Any]:
@@ -56,11 +48,16 @@ def cloudformation(deployment: Deployment) -> dict[str, Any]:
             made[resource.id]["Properties"]["Code"] = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": f"Transactional outbox of table {deployment.table}: relay, sweeper, alarms",
+        "Description": description(deployment),
         "Parameters": {**_CODE, **parameters(resources)},
         "Resources": made,
         "Outputs": outputs(resources, say),
     }
+
+
+def description(deployment: Deployment) -> str:
+    """Return what a stack is said to be."""
+    return f"Transactional outbox of table {deployment.table}: relay, sweeper, alarms"
 
 
 def parameters(resources: Sequence[Resource]) -> dict[str, Any]:
@@ -69,9 +66,8 @@ def parameters(resources: Sequence[Resource]) -> dict[str, Any]:
 
 
 def outputs(resources: Sequence[Resource], say: Any) -> dict[str, Any]:
-    """Return what others may want to know of a stack: names of what was made."""
-    ids = {each.id for each in resources}
-    return {each.resource: {"Value": say(each)} for each in _TOLD if each.resource in ids}
+    """Return the outputs of a stack."""
+    return {name: {"Value": say(each)} for name, each in outputs_of(resources).items()}
 
 
 class References:
@@ -108,7 +104,8 @@ class References:
         if isinstance(part, str):
             return part.replace("${", "${!")
         if isinstance(part, Local):
-            return f"arn:${{AWS::Partition}}:{part.service}:${{AWS::Region}}:${{AWS::AccountId}}:{part.resource}"
+            region = "${AWS::Region}" if part.region is None else part.region
+            return f"arn:${{AWS::Partition}}:{part.service}:{region}:${{AWS::AccountId}}:{part.resource}"
         said = self.say(part)
         if isinstance(said, str):
             return said

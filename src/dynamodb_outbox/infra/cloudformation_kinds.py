@@ -85,20 +85,21 @@ def _keys(partition: str, sort: str | None) -> list[Made]:
 
 
 def _table(table: Table, _say: Say) -> Made:
+    needs = table.needs
     properties: Made = {
         "TableName": table.name,
         "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in table.types.items()],
-        "KeySchema": _keys(table.partition, table.sort),
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in needs.types.items()],
+        "KeySchema": _keys(needs.partition, needs.sort),
         "GlobalSecondaryIndexes": [
             {
-                "IndexName": table.index.name,
-                "KeySchema": _keys(table.index.partition, table.index.sort),
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(table.index.projected)},
+                "IndexName": needs.index.name,
+                "KeySchema": _keys(needs.index.partition, needs.index.sort),
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(needs.index.projected)},
             }
         ],
         "StreamSpecification": {"StreamViewType": table.stream_view},
-        "TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True},
+        "TimeToLiveSpecification": {"AttributeName": needs.ttl, "Enabled": True},
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
         "DeletionProtectionEnabled": True,
     }

@@ -4,8 +4,11 @@ Three steps, each a function of the one before. `requests_of` counts what the co
 by a test. `lines_of` turns requests into units: write units by the KB, and twice in a transaction [DDG]; GB-seconds by
 the calls that an invocation waits for. Then each line has its price.
 
+Where records are placed changes none of it: they are as many, in the same transactions.
+
 Two others beside it are counted by the same rules: the relay as it is written by hand, event by event, which marks each
-record; and a Pipe from the stream to the bus, which marks nothing. Neither sweeps, parks, or watches.
+record (`requests_by_hand`, held to counted requests, too); and a Pipe from the stream to the sink, which publishes as a
+relay with full invocations, and marks nothing. Neither sweeps, parks, or watches.
 
 Reading a stream by Lambda is free. Not counted: logs, retries, data transfer, the consumer's side, point-in-time
 recovery (by the size of the table), and an archive (by what it holds).
@@ -14,14 +17,16 @@ recovery (by the size of the table), and an archive (by what it holds).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dynamodb_outbox.arguments import choice, flag, refusal, whole
+from dynamodb_outbox.choices import Settle
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
 from dynamodb_outbox.core.metrics import METRICS
 from dynamodb_outbox.infra.prices import PRICES, Price
+from dynamodb_outbox.infra.resources import EVENT_COUNTS
 from dynamodb_outbox.promises import SinkKind
 
 if TYPE_CHECKING:
@@ -31,17 +36,18 @@ __all__ = [
     "BESIDE",
     "Line",
     "Load",
+    "Part",
     "Requests",
     "by_hand",
     "idle",
     "lines_of",
     "pipes",
     "plain",
+    "requests_by_hand",
     "requests_of",
     "total",
 ]
 
-Way = Literal["expire", "mark", "delete", "none"]
 Part = Literal["events", "sweeper", "watching"]
 """The last two are due when nothing happens, too."""
 
@@ -53,7 +59,7 @@ _OVERHEAD_MS = 10
 """Of an invocation, besides the calls that it waits for."""
 _ENTRIES = {"bus": EVENTBRIDGE.entries, "topic": SNS.entries, "queue": SQS.entries}
 _ALARM_METRICS = 12  # of 11 alarms: one compares two
-_METRICS = 6 + len(METRICS)  # counts of the mapping, and our own; each code that events fail with adds one
+_METRICS = len(EVENT_COUNTS) + len(METRICS)  # of the mapping, and our own; each code that events fail with adds one
 _RANGES = {
     "events": (0, 10**12),
     "record_bytes": (1, 400_000),
@@ -90,7 +96,7 @@ class Load:
     record_bytes: int = 1_000
     item_bytes: int = 1_000
     guarded: bool = False
-    settle: Way = "expire"
+    settle: Settle = "expire"
     sink: SinkKind = "bus"
     per_invocation: int = 10
     call_ms: int = 20
@@ -103,7 +109,7 @@ class Load:
         for what, (least, most) in _RANGES.items():
             whole(getattr(self, what), _refusal(what), least=least, most=most)
         flag(self.guarded, _refusal("guarded"))
-        choice(self.settle, _refusal("settle"), get_args(Way))
+        choice(self.settle, _refusal("settle"), get_args(Settle))
         choice(self.sink, _refusal("sink"), get_args(SinkKind))
 
     @property
@@ -142,23 +148,25 @@ class Line:
 
 def requests_of(load: Load) -> Requests:
     """Return what is requested by writer and relay, when all goes well."""
-    invocations = math.ceil(load.events / load.per_invocation)
-    settles = 0 if load.settle == "none" else math.ceil(load.per_invocation / BATCH_STATEMENTS)
     return Requests(
         transactions=load.events,
         actions=load.events * (3 if load.guarded else 2),
-        invocations=invocations,
-        publishes=invocations * math.ceil(load.per_invocation / load.entries),
+        invocations=math.ceil(load.events / load.per_invocation),
+        publishes=_calls(load, load.entries),
         published=load.events,
-        settles=invocations * settles,
+        settles=0 if load.settle == "none" else _calls(load, BATCH_STATEMENTS),
         settled=0 if load.settle == "none" else load.events,
     )
+
+
+def requests_by_hand(load: Load) -> Requests:
+    """Return what is requested with a relay by hand: it publishes and marks one event after the other."""
+    return replace(requests_of(load), publishes=load.events, settles=load.events, settled=load.events)
 
 
 def lines_of(load: Load) -> tuple[Line, ...]:
     """Return the bill of a month, with what is due when nothing happens."""
     made = requests_of(load)
-    waits = made.publishes + made.settles
     settling = (
         Line("record enters the index", "write", made.settled),
         Line("record is settled", "write", made.settled * _kb(load.record_bytes)),
@@ -168,8 +176,8 @@ def lines_of(load: Load) -> tuple[Line, ...]:
         *_commit(load),
         *(settling if made.settled else ()),
         *_storage(load, kept={"delete": 0, "mark": 30}.get(load.settle, load.kept_days)),
-        *_lambda("relay", made.invocations, made.invocations * _OVERHEAD_MS + waits * load.call_ms, load),
-        _published(load, made.publishes),
+        *_relay(load, made),
+        _published(load, made.publishes, entries=min(load.entries, load.per_invocation)),
         *idle(load),
     )
 
@@ -189,25 +197,24 @@ def idle(load: Load) -> tuple[Line, ...]:
 
 def by_hand(load: Load) -> tuple[Line, ...]:
     """Return the bill of a relay by hand: one publish and one UpdateItem an event, one after the other; no sweeper."""
-    invocations = math.ceil(load.events / load.per_invocation)
-    ms = invocations * _OVERHEAD_MS + 2 * load.events * load.call_ms
+    made = requests_by_hand(load)
     return (
         *_commit(load),
-        Line("record is marked", "write", load.events * _kb(load.record_bytes)),
+        Line("record is marked", "write", made.settled * _kb(load.record_bytes)),
         *_storage(load, kept=load.kept_days),
-        *_lambda("relay", invocations, ms, load),
-        _published(load, load.events, alone=True),
+        *_relay(load, made),
+        _published(load, made.publishes, entries=1),
     )
 
 
 def pipes(load: Load) -> tuple[Line, ...]:
     """Return the bill of a Pipe from the stream to the sink: records expire, and nobody marks them; no sweeper."""
-    requests = math.ceil(load.events / load.entries)
+    made = requests_of(replace(load, settle="none", per_invocation=load.entries))
     return (
         *_commit(load),
         *_storage(load, kept=load.kept_days),
-        Line("pipe", "pipe", requests * _chunks(load.entries * load.record_bytes)),
-        _published(load, requests),
+        Line("pipe", "pipe", made.publishes * _chunks(min(load.entries, load.events) * load.record_bytes)),
+        _published(load, made.publishes, entries=load.entries),
     )
 
 
@@ -229,6 +236,12 @@ def total(lines: tuple[Line, ...], prices: Mapping[str, Price] = PRICES) -> floa
     return sum(line.usd(prices) for line in lines)
 
 
+def _calls(load: Load, takes: int) -> int:
+    """Return the calls of all invocations, each of which `takes` so many events; the last one has what is left."""
+    full, left = divmod(load.events, load.per_invocation)
+    return full * math.ceil(load.per_invocation / takes) + math.ceil(left / takes)
+
+
 def _commit(load: Load) -> tuple[Line, ...]:
     lines = [
         Line("item, in the transaction", "write", 2 * load.events * _kb(load.item_bytes)),
@@ -243,6 +256,12 @@ def _storage(load: Load, *, kept: int) -> tuple[Line, ...]:
     return (line,) if kept else ()
 
 
+def _relay(load: Load, made: Requests) -> tuple[Line, ...]:
+    """Return what the relay's function takes: each invocation waits for its calls, one after the other."""
+    ms = made.invocations * _OVERHEAD_MS + (made.publishes + made.settles) * load.call_ms
+    return _lambda("relay", made.invocations, ms, load)
+
+
 def _lambda(what: str, invocations: int, ms: float, load: Load) -> tuple[Line, ...]:
     part: Part = "sweeper" if what == "sweeper" else "events"
     return (
@@ -251,12 +270,11 @@ def _lambda(what: str, invocations: int, ms: float, load: Load) -> tuple[Line, .
     )
 
 
-def _published(load: Load, requests: int, *, alone: bool = False) -> Line:
-    """Return what the sink charges: a bus by the event, topics and queues by the request."""
+def _published(load: Load, requests: int, *, entries: int) -> Line:
+    """Return what the sink charges: a bus by the event, topics and queues by the request, of so many entries."""
     if load.sink == "bus":
         return Line("events", "bus", load.events * _chunks(load.record_bytes))
-    entries = 1 if alone else min(load.entries, load.per_invocation)
-    return Line("publish requests", load.sink, requests * _chunks(entries * load.record_bytes))
+    return Line("publish requests", load.sink, requests * _chunks(min(entries, load.events) * load.record_bytes))
 
 
 def _kb(size: int) -> int:

@@ -16,9 +16,11 @@ from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.from_arn import sink_from_arn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dynamodb_outbox.infra.references import Value
 
-__all__ = ["DEFAULT_BUS", "Destination", "destination", "kind_of"]
+__all__ = ["Destination", "default_buses", "destination", "kind_of"]
 
 Kind = Literal["bus", "topic", "queue"]
 
@@ -26,17 +28,46 @@ _SERVICES: dict[str, tuple[str, str]] = {"bus": ("events", "event-bus/"), "topic
 _KINDS: dict[str, Kind] = {"events": "bus", "sns": "topic", "sqs": "queue"}
 _SAMPLE = "arn:aws:{service}:us-east-1:000000000000:{resource}"
 
-DEFAULT_BUS = Local("events", "event-bus/default")
-"""The bus that every account has: `EventBridge.verify` asks for it to learn whose account it is in."""
-
 
 @dataclass(frozen=True)
 class Destination:
-    """An event bus, a topic or a queue, by its ARN; `sample` is an ARN of that form, to try settings with."""
+    """An event bus, a topic or a queue, by its ARN; `sample` is an ARN of that form, to try settings with.
+
+    `is_here` says that it is known to be in the account and Region that is deployed to; an ARN may be anywhere.
+    """
 
     kind: Kind
     arn: Value
     sample: str
+    is_here: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the bus, topic or queue."""
+        return self.sample.rpartition(":")[2].removeprefix("event-bus/")
+
+    @property
+    def longest(self) -> str:
+        """Its ARN, as long as it may become where it is deployed."""
+        if not self.is_here:
+            return self.sample
+        return self.sample.replace("arn:aws:", "arn:aws-us-gov:").replace(":us-east-1:", ":us-gov-west-1:")
+
+    @property
+    def region(self) -> str | None:
+        """The name of its Region, None for the one that is deployed to."""
+        found = None if self.is_here else arn_of(self.sample)
+        return None if found is None else found.region
+
+
+def default_buses(destinations: Iterable[Destination]) -> tuple[Local, ...]:
+    """Return the default bus of each Region that one of these buses is in.
+
+    `EventBridge.verify` asks for it, in the bus's own Region, to learn whose account it is in. The account that is
+    deployed to has one in each.
+    """
+    regions = dict.fromkeys(each.region for each in destinations if each.kind == "bus")
+    return tuple(Local("events", "event-bus/default", region) for region in regions)
 
 
 def destination(text: str) -> Destination:
@@ -53,7 +84,7 @@ def destination(text: str) -> Destination:
     service, before = _SERVICES[kind]
     sample = _SAMPLE.format(service=service, resource=before + name)
     sink_from_arn(sample)
-    return Destination(_KINDS[service], Local(service, before + name), sample)
+    return Destination(_KINDS[service], Local(service, before + name), sample, is_here=True)
 
 
 def kind_of(text: str) -> str:

@@ -5,12 +5,13 @@ The renderings have no other source. What is made, and how it is set, is decided
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import ARCHIVE_NAME_LENGTH
 from dynamodb_outbox.core.record.place import stream_filter
-from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.core.record.table import table_of
 from dynamodb_outbox.infra.alarms import alarms, dashboard
 from dynamodb_outbox.infra.policy import relay_statements, sweeper_statements
 from dynamodb_outbox.infra.references import Attribute, Value
@@ -20,7 +21,6 @@ from dynamodb_outbox.infra.resources import (
     Bus,
     ExistingTable,
     Function,
-    Index,
     LogGroup,
     Resource,
     Role,
@@ -32,9 +32,11 @@ from dynamodb_outbox.infra.resources import (
 from dynamodb_outbox.sinks.arns import arn_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "resources_of"]
+__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "UNORDERED_RETRIES", "outputs_of", "resources_of"]
 
 RECORD_AGE_S = 12 * 3600
 """A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
@@ -42,8 +44,17 @@ RECORD_AGE_S = 12 * 3600
 KEPT_DAYS = 90
 """For how long a bucket keeps what somebody may still have to redrive or replay."""
 
-_UNORDERED_RETRIES = 100
+UNORDERED_RETRIES = 100
+"""How often what fails is tried again where no order is kept, and so nothing has to wait for it."""
+
 _SWEEPER_TIMEOUT_S = 120
+_OUTPUTS = (
+    Attribute("Table", "name"),
+    Attribute("Relay", "name"),
+    Attribute("RelayStream", "id"),
+    Attribute("Sweeper", "name"),
+    Attribute("GivenUp", "name"),
+)
 
 
 def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
@@ -64,22 +75,20 @@ def resources_of(deployment: Deployment) -> tuple[Resource, ...]:
     )  # fmt: skip
 
 
+def outputs_of(resources: Sequence[Resource]) -> Mapping[str, Attribute]:
+    """Return what others may want to know of what was made: attributes, each by the id of its resource."""
+    ids = {each.id for each in resources}
+    return {each.resource: each for each in _OUTPUTS if each.resource in ids}
+
+
 def _table(deployment: Deployment) -> Table | ExistingTable:
     if deployment.existing_table:
         return ExistingTable(id="Table", name=deployment.table)
-    layout = deployment.layout
-    at = layout.column(AT)
     return Table(
         id="Table",
         name=deployment.table,
-        types={**layout.keys.types, PENDING_INDEX: "S", at: "N"},
-        partition=layout.pk,
-        sort=layout.sk,
-        index=Index(
-            name=layout.index, partition=PENDING_INDEX, sort=at, projected=(layout.column(ID), layout.column(KEY))
-        ),
+        needs=table_of(deployment.layout),
         stream_view="NEW_IMAGE",
-        ttl=layout.ttl,
         kms_key=deployment.kms_key,
     )
 
@@ -90,33 +99,60 @@ def _bus(deployment: Deployment) -> tuple[Resource, ...]:
         return ()
     bus: Value = deployment.bus.arn
     if deployment.new_bus:
-        found.append(Bus(id="Bus", name=deployment.bus.sample.rpartition("/")[2]))
+        found.append(Bus(id="Bus", name=deployment.bus.name))
         bus = Attribute("Bus", "arn")
     if deployment.archived_days:
-        name = f"{deployment.prefix}-archive"[:ARCHIVE_NAME_LENGTH]
-        found.append(Archive(id="Archive", name=name, bus=bus, days=deployment.archived_days))
+        found.append(
+            Archive(id="Archive", name=_name_of_archive(deployment.prefix), bus=bus, days=deployment.archived_days)
+        )
     return tuple(found)
 
 
+def _name(deployment: Deployment, function: str) -> str:
+    return f"{deployment.prefix}-{function.lower()}"
+
+
+def _log(deployment: Deployment, function: str) -> LogGroup:
+    name = f"/aws/lambda/{_name(deployment, function)}"
+    return LogGroup(id=f"{function}Log", name=name, days=deployment.log_days)
+
+
+def _function(deployment: Deployment, id_: str, **own: Any) -> Function:
+    """Return a function with what both have in common; `own` are its further arguments."""
+    return Function(
+        id=id_,
+        name=_name(deployment, id_),
+        role=f"{id_}Role",
+        log=f"{id_}Log",
+        runtime=deployment.runtime,
+        architecture=deployment.architecture,
+        memory_mb=deployment.memory_mb,
+        environment=deployment.variables(),
+        **own,
+    )
+
+
+def _name_of_archive(prefix: str) -> str:
+    """Return a name that another prefix does not have; where it is too long a part of it is a hash."""
+    name = f"{prefix}-archive"
+    if len(name) <= ARCHIVE_NAME_LENGTH:
+        return name
+    end = f"-{hashlib.sha256(prefix.encode()).hexdigest()[:8]}-archive"
+    return prefix[: ARCHIVE_NAME_LENGTH - len(end)] + end
+
+
 def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
-    name = f"{deployment.prefix}-relay"
-    log = LogGroup(id="RelayLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    log = _log(deployment, "Relay")
     return (
         log,
         Role(id="RelayRole", policy="relay", statements=relay_statements(deployment, log.name, on_failure)),
-        Function(
-            id="Relay",
-            name=name,
+        _function(
+            deployment,
+            "Relay",
             describes="Relays the events of an outbox from its table's stream",
             handler="dynamodb_outbox.aws_lambda.relay_handler",
-            role="RelayRole",
-            log=log.id,
-            runtime=deployment.runtime,
-            architecture=deployment.architecture,
-            memory_mb=deployment.memory_mb,
             timeout_s=deployment.timeout_s,
             reserved=deployment.reserved,
-            environment=deployment.variables(),
         ),
         StreamMapping(
             id="RelayStream",
@@ -126,7 +162,7 @@ def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
             filters=(json.dumps(stream_filter(deployment.layout)),),
             batch_size=deployment.batch_size,
             parallelization=deployment.parallelization,
-            retries=-1 if deployment.ordered else _UNORDERED_RETRIES,
+            retries=-1 if deployment.ordered else UNORDERED_RETRIES,
             record_age_s=RECORD_AGE_S,
             on_failure=on_failure,
             on_failure_kind=deployment.on_failure_kind,
@@ -135,24 +171,17 @@ def _relay(deployment: Deployment, on_failure: Value) -> tuple[Resource, ...]:
 
 
 def _sweeper(deployment: Deployment) -> tuple[Resource, ...]:
-    name = f"{deployment.prefix}-sweeper"
-    log = LogGroup(id="SweeperLog", name=f"/aws/lambda/{name}", days=deployment.log_days)
+    log = _log(deployment, "Sweeper")
     return (
         log,
         Role(id="SweeperRole", policy="sweeper", statements=sweeper_statements(deployment, log.name)),
-        Function(
-            id="Sweeper",
-            name=name,
+        _function(
+            deployment,
+            "Sweeper",
             describes="Publishes the events of an outbox that the stream missed",
             handler="dynamodb_outbox.aws_lambda.sweep_handler",
-            role="SweeperRole",
-            log=log.id,
-            runtime=deployment.runtime,
-            architecture=deployment.architecture,
-            memory_mb=deployment.memory_mb,
             timeout_s=_SWEEPER_TIMEOUT_S,
             reserved=None if deployment.reserved is None else 1,
-            environment=deployment.variables(),
             retries=0,
             event_age_s=deployment.sweep_minutes * 60,
         ),

@@ -9,8 +9,9 @@ Every statement names single actions and single resources. Which calls a functio
     Query                         the sweeper: the index, and where there is a sort key the partition of a key
     the sink's two or three       publishing, and asking whether the destination is there
 
-Of an event bus the default bus is part: when a bus is not found the sink asks for that one, to learn whose account it
-is in. Were that refused, it could not be told that the bus is missing, and events would be published to nobody.
+Of an event bus the default bus of its Region is part: when a bus is not found the sink asks for that one, to learn
+whose account it is in. Were that refused, it could not be told that the bus is missing, and events would be published
+to nobody.
 
 In the name of the relay's role Lambda reads the stream and stores what it gives up; in both names it writes the log.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.infra.destinations import DEFAULT_BUS
+from dynamodb_outbox.infra.destinations import default_buses
 from dynamodb_outbox.infra.references import TABLE_ARN, Local, Value, joined
 from dynamodb_outbox.infra.resources import Statement
 
@@ -51,6 +52,7 @@ def relay_statements(deployment: Deployment, log_group: str, on_failure: Value) 
         Statement(sid="Stream", actions=_dynamodb(_STREAM), resources=(joined(TABLE_ARN, "/stream/*"),)),
         *_given_up(deployment, on_failure),
         *_keys(deployment),
+        *_key("GivenUpKey", deployment.on_failure_kms_key, deployment.on_failure_kind.lower()),
         _log(log_group),
     )
 
@@ -84,8 +86,9 @@ def _publishing(deployment: Deployment) -> Iterator[Statement]:
     for kind, actions in _PUBLISHING.items():
         if arns := tuple(each.arn for each in deployment.destinations if each.kind == kind):
             yield Statement(sid=f"Publish{kind.title()}", actions=actions, resources=arns)
-            if kind == "bus" and DEFAULT_BUS not in arns:
-                yield Statement(sid="WhoseAccount", actions=actions[1:], resources=(DEFAULT_BUS,))
+            own = default_buses(deployment.destinations) if kind == "bus" else ()
+            if others := tuple(each for each in own if each not in arns):
+                yield Statement(sid="WhoseAccount", actions=actions[1:], resources=others)
 
 
 def _given_up(deployment: Deployment, arn: Value) -> Iterator[Statement]:
@@ -101,14 +104,16 @@ def _given_up(deployment: Deployment, arn: Value) -> Iterator[Statement]:
 
 
 def _keys(deployment: Deployment) -> Iterator[Statement]:
-    """Yield what encryption needs: used by DynamoDB, S3, SNS and SQS in the role's name, and by nobody else."""
-    own = [] if deployment.kms_key is None else ["dynamodb", "s3"]
-    sinks = [] if deployment.sink_kms_key is None else ["sns", "sqs"]
-    for sid, key, services in (("Key", deployment.kms_key, own), ("SinkKey", deployment.sink_kms_key, sinks)):
-        if key is not None:
-            via = {"kms:ViaService": [f"{service}.*.amazonaws.com" for service in services]}
-            actions = ("kms:Decrypt", "kms:GenerateDataKey")
-            yield Statement(sid=sid, actions=actions, resources=(key,), condition={"StringLike": via})
+    """Yield what encryption needs: used by AWS's services in the role's name, and by nobody else."""
+    yield from _key("Key", deployment.kms_key, "dynamodb", "s3")
+    yield from _key("SinkKey", deployment.sink_kms_key, "sns", "sqs")
+
+
+def _key(sid: str, key: str | None, *services: str) -> Iterator[Statement]:
+    if key is not None:
+        via = {"kms:ViaService": [f"{service}.*.amazonaws.com" for service in services]}
+        actions = ("kms:Decrypt", "kms:GenerateDataKey")
+        yield Statement(sid=sid, actions=actions, resources=(key,), condition={"StringLike": via})
 
 
 def _log(log_group: str) -> Statement:

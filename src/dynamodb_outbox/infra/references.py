@@ -22,10 +22,14 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Local:
-    """The ARN of something in the account and Region that is deployed to; the last part, as in `event-bus/orders`."""
+    """The ARN of something in the account that is deployed to; the last part, as in `event-bus/orders`.
+
+    `region` is the name of its Region; None for the one that is deployed to.
+    """
 
     service: str
     resource: str
+    region: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,18 @@ themselves: what is not here is in none of them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dynamodb_outbox.core.record.table import RecordsTable
     from dynamodb_outbox.infra.references import Value
 
 __all__ = [
+    "EVENT_COUNTS",
     "Alarm",
     "Archive",
     "Bucket",
@@ -23,7 +26,6 @@ __all__ = [
     "Dashboard",
     "ExistingTable",
     "Function",
-    "Index",
     "LogGroup",
     "Metric",
     "Resource",
@@ -37,30 +39,13 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Index:
-    """A global index of a table: its keys, and what is projected besides."""
-
-    name: str
-    partition: str
-    sort: str
-    projected: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table that is made here, billed by request, and kept when the stack is deleted.
-
-    `types` are those of all key attributes, the index's too; `sort` is None for a table without a sort key.
-    """
+    """A table that is made here, billed by request, and kept when the stack is deleted."""
 
     id: str
     name: str
-    types: Mapping[str, str] = field(hash=False)
-    partition: str
-    sort: str | None
-    index: Index
+    needs: RecordsTable
     stream_view: str
-    ttl: str
     kms_key: str | None
 
 
@@ -150,11 +135,22 @@ class Function:
     event_age_s: int | None = None
 
 
+EVENT_COUNTS = (
+    "PolledEventCount",
+    "FilteredOutEventCount",
+    "InvokedEventCount",
+    "FailedInvokeEventCount",
+    "DroppedEventCount",
+    "OnFailureDestinationDeliveredEventCount",
+)
+"""The event-count metrics of a mapping, as Lambda names them: what becomes of the records of a stream."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamMapping:
     """The event source mapping from a table's stream to a function: from TRIM_HORIZON on, in the answer's own terms.
 
-    Besides what is here each mapping has ReportBatchItemFailures, BisectBatchOnFunctionError, and event-count metrics.
+    Besides what is here each mapping has ReportBatchItemFailures, BisectBatchOnFunctionError, and EVENT_COUNTS.
     """
 
     id: str
@@ -220,6 +216,11 @@ class Alarm:
     datapoints: int = 1
     missing: str = "notBreaching"
     notify: Value
+
+    @property
+    def slug(self) -> str:
+        """What it is about, in words with hyphens: the end of its name."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", self.id.removesuffix("Alarm")).lower()
 
 
 @dataclass(frozen=True, kw_only=True)

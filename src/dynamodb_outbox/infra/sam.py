@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.infra.cloudformation import References, outputs, parameters
+from dynamodb_outbox.infra.cloudformation import References, description, outputs, parameters
 from dynamodb_outbox.infra.cloudformation_kinds import PROPERTIES, mapping_properties, schedule_expression
 from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.resources import Function, Schedule, StreamMapping
@@ -39,7 +39,7 @@ def sam(deployment: Deployment, code: str) -> dict[str, Any]:
     template = {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Transform": "AWS::Serverless-2016-10-31",
-        "Description": f"Transactional outbox of table {deployment.table}: relay, sweeper, alarms",
+        "Description": description(deployment),
         "Parameters": parameters(resources),
         "Resources": made,
         "Outputs": outputs(resources, say),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.infra.hcl import Block, Expression, Template, hcl_text
-from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.plan import outputs_of, resources_of
 from dynamodb_outbox.infra.references import Attribute, Joined, Local, Region
 from dynamodb_outbox.infra.terraform_kinds import ADDRESSES, BLOCKS, label
 
@@ -23,15 +23,8 @@ __all__ = ["terraform"]
 
 _PROVIDER = {"source": "hashicorp/aws", "version": ">= 6.0"}
 _REGION = Expression("data.aws_region.current.region")
-_ARN = (
-    "arn:",
-    Expression("data.aws_partition.current.partition"),
-    ":{}:",
-    _REGION,
-    ":",
-    Expression("data.aws_caller_identity.current.account_id"),
-    ":",
-)
+_PARTITION = Expression("data.aws_partition.current.partition")
+_ACCOUNT = Expression("data.aws_caller_identity.current.account_id")
 
 
 def terraform(deployment: Deployment, code: str) -> str:
@@ -50,6 +43,7 @@ def terraform(deployment: Deployment, code: str) -> str:
     ]
     for resource in resources:
         blocks += BLOCKS[type(resource)](resource, say)
+    blocks += [Block("output", (label(name),), {"value": say(each)}) for name, each in outputs_of(resources).items()]
     return hcl_text(blocks)
 
 
@@ -70,8 +64,8 @@ class _References:
         found: list[str | Expression] = []
         for part in value.parts if isinstance(value, Joined) else (value,):
             if isinstance(part, Local):
-                found += [each.format(part.service) if isinstance(each, str) else each for each in _ARN]
-                found.append(part.resource)
+                region = _REGION if part.region is None else part.region
+                found += ["arn:", _PARTITION, f":{part.service}:", region, ":", _ACCOUNT, f":{part.resource}"]
             else:
                 found.append(part if isinstance(part, str) else self._expression(part))
         return tuple(found)

@@ -75,27 +75,28 @@ _KEPT = _in("lifecycle", prevent_destroy=True)
 
 
 def _table(table: Table, _say: Say) -> Blocks:
+    needs = table.needs
     arguments = {
         "name": table.name,
         "billing_mode": "PAY_PER_REQUEST",
-        "hash_key": table.partition,
-        **({} if table.sort is None else {"range_key": table.sort}),
+        "hash_key": needs.partition,
+        **({} if needs.sort is None else {"range_key": needs.sort}),
         "stream_enabled": True,
         "stream_view_type": table.stream_view,
         "deletion_protection_enabled": True,
     }
     index = _in(
         "global_secondary_index",
-        name=table.index.name,
-        hash_key=table.index.partition,
-        range_key=table.index.sort,
+        name=needs.index.name,
+        hash_key=needs.index.partition,
+        range_key=needs.index.sort,
         projection_type="INCLUDE",
-        non_key_attributes=list(table.index.projected),
+        non_key_attributes=list(needs.index.projected),
     )
-    blocks = [_in("attribute", name=name, type=kind) for name, kind in table.types.items()]
+    blocks = [_in("attribute", name=name, type=kind) for name, kind in needs.types.items()]
     blocks += [
         index,
-        _in("ttl", attribute_name=table.ttl, enabled=True),
+        _in("ttl", attribute_name=needs.ttl, enabled=True),
         _in("point_in_time_recovery", enabled=True),
     ]
     if table.kms_key is not None:

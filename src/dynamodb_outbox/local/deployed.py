@@ -100,13 +100,31 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
 def _deploy(client: Callable[[str], Any], options: argparse.Namespace) -> None:
     if options.package is None:
         raise ConfigurationError("--template needs --package: what `outbox package` writes.")
-    try:
-        template = parsed(options.template.read_text(encoding="utf-8"))
-    except (ConfigurationError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{options.template}: {error}") from None
+    template = _template_in(options.template)
     package = options.package.read_bytes()
     left_out = deploy(client, template, package, name=options.stack, parameters=dict(options.parameter))
     _tell(f"stack {options.stack} is deployed, without {', '.join(left_out) or 'nothing'}")
+
+
+def _template_in(file: Path) -> dict[str, Any]:
+    """Return the template in a file. Raises ConfigurationError for what is none: then nothing is made."""
+    try:
+        found = parsed(file.read_text(encoding="utf-8"))
+    except (ConfigurationError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: no template: {error}") from None
+    parts = list(found["Resources"].values())
+    others = [found.get(section, {}) for section in ("Parameters", "Outputs")]
+    if not parts or not all(map(_is_resource, parts)) or not all(map(_is_section, others)):
+        raise ConfigurationError(f"{file}: no template: `Resources`, each of a `Type`, are needed.")
+    return found
+
+
+def _is_section(part: Any) -> bool:
+    return isinstance(part, dict) and all(isinstance(each, dict) for each in part.values())
+
+
+def _is_resource(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("Type"), str) and isinstance(part.get("Properties", {}), dict)
 
 
 def _tell(text: str) -> None:

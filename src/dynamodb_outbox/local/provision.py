@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
+from dynamodb_outbox.core.record.table import table_of
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.layout import Layout
 
@@ -159,21 +159,17 @@ def _allow(sqs: Any, queue: Queue, service: str, source: str) -> None:
 
 
 def _table(table: str, layout: Layout, view_type: str | None) -> dict[str, Any]:
-    at = layout.column(AT)
-    types = {**layout.keys.types, PENDING_INDEX: "S", at: "N"}
+    needs = table_of(layout)
     request: dict[str, Any] = {
         "TableName": table,
         "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()],
-        "KeySchema": _keys(layout.pk, layout.sk),
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": kind} for name, kind in needs.types.items()],
+        "KeySchema": _keys(needs.partition, needs.sort),
         "GlobalSecondaryIndexes": [
             {
-                "IndexName": layout.index,
-                "KeySchema": _keys(PENDING_INDEX, at),
-                "Projection": {
-                    "ProjectionType": "INCLUDE",
-                    "NonKeyAttributes": [layout.column(ID), layout.column(KEY)],
-                },
+                "IndexName": needs.index.name,
+                "KeySchema": _keys(needs.index.partition, needs.index.sort),
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(needs.index.projected)},
             }
         ],
     }

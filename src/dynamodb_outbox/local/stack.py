@@ -76,7 +76,7 @@ class Adapted:
 
 def adapted(template: Mapping[str, Any]) -> Adapted:
     """Return what the engine can make of a template."""
-    resources = dict(copy.deepcopy(template["Resources"]))
+    resources = {id_: {"Properties": {}, **copy.deepcopy(each)} for id_, each in template["Resources"].items()}
     archives = {id_: resources.pop(id_)["Properties"] for id_ in _of_type(resources, _ARCHIVE)}
     left_out = [
         id_ for id_ in _of_type(resources, "AWS::CloudWatch::Alarm") if "Metrics" in resources[id_]["Properties"]
@@ -153,7 +153,7 @@ def _refuse_parameters(client: Callable[[str], Any], template: Mapping[str, Any]
                 f"the template's parameter {name} has no value{f' ({says})' if says else ''}: --parameter {name}=..."
             )
     for id_ in _of_type(template["Resources"], _MAPPING):
-        source = template["Resources"][id_]["Properties"].get("EventSourceArn")
+        source = template["Resources"][id_].get("Properties", {}).get("EventSourceArn")
         name = str(source.get("Ref")) if isinstance(source, dict) else ""
         if name not in given:
             continue
@@ -209,7 +209,7 @@ def _reasons(stacks: Any, name: str) -> tuple[str, ...]:
 def _set_right(client: Callable[[str], Any], resources: Mapping[str, Any], physical: Mapping[str, str]) -> None:
     """Set by API what the engine's CloudFormation skips."""
     for id_, resource in resources.items():
-        properties = resource.get("Properties", {})
+        properties = resource["Properties"]
         if (ttl := properties.get("TimeToLiveSpecification")) is not None:
             client("dynamodb").update_time_to_live(TableName=physical[id_], TimeToLiveSpecification=ttl)
         if (recovery := properties.get("PointInTimeRecoverySpecification")) is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.failure_objects import FailureObjects
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
@@ -38,6 +38,7 @@ from dynamodb_outbox.sdk.clients import OwnClient, TableClient, table_config
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.choices import OnPoison
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.ports import Clock, Crew, Entropy, MessageQueue, Routes, Sink
     from dynamodb_outbox.recover.reports import FailureReport
@@ -83,7 +84,7 @@ class FailedBatches:
         streams_client: Any = None,
         sqs_client: Any = None,
         s3_client: Any = None,
-        on_poison: Literal["park", "park_key", "block"] = "park",
+        on_poison: OnPoison = "park",
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,

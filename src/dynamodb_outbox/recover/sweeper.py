@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.leases import DynamoLeases
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
@@ -41,6 +41,7 @@ from dynamodb_outbox.relay.watch import onlooker_of
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.choices import OnPoison
     from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.sweeping.commands import SweepReport
     from dynamodb_outbox.layout import Layout
@@ -76,8 +77,7 @@ class Sweeper:
     doing the same work. Where the table's keys are no text there is no place for leases, and one sweeper is to run at a
     time: two would publish the same events twice.
 
-    Its permissions: those of the relay on the sink and the table, and besides Query on the table and the index, and
-    BatchGetItem.
+    Its permissions are listed in docs/infrastructure.md, beside the relay's.
 
     Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """
@@ -91,7 +91,7 @@ class Sweeper:
         source: str | None = None,
         client: Any = None,
         min_age: timedelta = MIN_AGE,
-        on_poison: Literal["park", "park_key", "block"] = "park",
+        on_poison: OnPoison = "park",
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,

@@ -14,7 +14,7 @@ The function's own deadline comes from the context; `margins` says what is begun
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.adapters.parked_keys import DynamoParkedKeys
 from dynamodb_outbox.adapters.records import DynamoRecordStates
@@ -46,6 +46,7 @@ from dynamodb_outbox.words import counted, were
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dynamodb_outbox.choices import OnPoison, Ordering
     from dynamodb_outbox.core.relay.facts import Relayed
     from dynamodb_outbox.core.relay.select import Selected
     from dynamodb_outbox.layout import Layout
@@ -95,9 +96,8 @@ class Relay:
     a destination: of two relays on one stream the one would find a record published by the other, and take its own park
     of an event in it for done. Events that go to several places go to one bus, and from there by its rules.
 
-    Its permissions: the sink's publish action, and what its `verify` asks for; on the table PartiQLUpdate, PutItem,
-    UpdateItem and GetItem, with settle="delete" PartiQLDelete, with "park_key" BatchGetItem; reading the stream. The
-    event source mapping must have FunctionResponseTypes=["ReportBatchItemFailures"].
+    Its permissions are listed in docs/infrastructure.md, by sink, settle and on_poison. The event source mapping must
+    have FunctionResponseTypes=["ReportBatchItemFailures"].
 
     Raises ConfigurationError for arguments that cannot work, such as a client of another service.
     """
@@ -110,8 +110,8 @@ class Relay:
         table: str | None = None,
         source: str | None = None,
         client: Any = None,
-        ordering: Literal["key", "none"] = "key",
-        on_poison: Literal["park", "park_key", "block"] = "park",
+        ordering: Ordering = "key",
+        on_poison: OnPoison = "park",
         max_in_flight: int = 8,
         rate_limit_per_instance: int | None = None,
         breaker_after: int | None = 5,

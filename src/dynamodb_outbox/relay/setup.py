@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dynamodb_outbox.arguments import refusal, shown, text, whole
+from dynamodb_outbox.choices import OnPoison, Ordering
 from dynamodb_outbox.core.codec.envelope import source_fault
 from dynamodb_outbox.core.record.parked_keys import can_park_keys
 from dynamodb_outbox.core.relay.commands import Settings
@@ -18,7 +19,6 @@ from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
-    from dynamodb_outbox.core.relay.commands import OnPoison
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Routes, Sink
 
@@ -112,9 +112,9 @@ class _Only:
 
 
 def _check_ways(who: str, ordering: str, on_poison: str, layout: Layout) -> None:
-    if ordering not in ("key", "none"):
+    if ordering not in get_args(Ordering):
         raise ConfigurationError(f"{who}(ordering={shown(ordering)}): 'key' or 'none'.")
-    if on_poison not in ("park", "park_key", "block"):
+    if on_poison not in get_args(OnPoison):
         raise ConfigurationError(f"{who}(on_poison={shown(on_poison)}): 'park', 'park_key' or 'block'.")
     if on_poison == "park_key" and ordering == "none":
         raise ConfigurationError(f"{who}(on_poison='park_key') needs ordering='key': without it, nothing follows.")

@@ -109,7 +109,10 @@ class EventBridge:
         limits: SinkLimits = EVENTBRIDGE,
     ) -> None:
         if not _BUS.fullmatch(text(bus, refusal("EventBridge", "bus"))):
-            raise ConfigurationError(f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus.")
+            raise ConfigurationError(
+                f"EventBridge({shown(bus)}): neither the name nor the ARN of an event bus, whose name has 1 to 256 "
+                "letters, digits, '.', '-' and '_'."
+            )
         config = own_config("EventBridge", timeout_s)
         function_of("EventBridge", "resources", resources, "texts")
         self.bus = bus
@@ -164,7 +167,8 @@ class EventBridge:
         is left without an answer, and asked again.
 
         The permission is `events:DescribeEventBus`; without it, and for the bus of another account, it cannot be told.
-        With an ARN it is needed for the bus "default" as well: what is missing is told from another account's by it.
+        With an ARN it is needed for the bus "default" of that Region as well: what is missing is told from another
+        account's by it.
         PutEvents would say nothing: it accepts events for a bus that does not exist, and they are gone.
         """
         began_s = self._monotonic_s()

@@ -8,11 +8,12 @@ of milliseconds on one clock that never goes back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS, BATCH_STATEMENTS
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.choices import OnPoison
     from dynamodb_outbox.core.relay.outcome import Fault, Outcome, Verified
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "Entry",
     "Fact",
     "KeysRead",
-    "OnPoison",
     "Park",
     "ParkDone",
     "Publish",
@@ -39,8 +39,6 @@ __all__ = [
 
 NOWHERE = -1
 """The destination of an event that has none: it could not be decoded, or no route fits it."""
-
-OnPoison = Literal["park", "park_key", "block"]
 
 
 @dataclass(frozen=True)

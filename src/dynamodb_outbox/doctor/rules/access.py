@@ -13,11 +13,14 @@ from dynamodb_outbox.doctor.roles import allows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dynamodb_outbox.doctor.checks import Way
     from dynamodb_outbox.doctor.needs import Need
     from dynamodb_outbox.doctor.system import Function, Statement, System
 
 __all__ = ["CHECKS"]
 
+_CLOSES: dict[str, tuple[Way, ...]] = {"GivenUp": ("failure",), "GivenUpBucket": ("failure",), "Log": ()}
+"""What is closed by want of single statements; by want of others it is the function's own way."""
 _NOWHERE = ("dynamodb:liststreams", "logs:", "xray:", "ec2:", "cloudwatch:putmetricdata", "kms:listkeys")
 """Beginnings of actions that have no resource to be granted on, or are granted for what Lambda does itself."""
 _FULL = ("AdministratorAccess", "PowerUserAccess")
@@ -33,9 +36,9 @@ def _lacking(function: Function, system: System) -> Iterator[Said]:
             hidden = answer.why
         elif not answer:
             lacking.append(need)
-    for resource, needs in groupby(lacking, key=lambda each: each.resource):
-        actions = ", ".join(each.action for each in needs)
-        yield Evidence(f"role {role.name} lacks {actions} on {resource or 'anything'}", {"role": role.name})
+    for (resource, sid), needs in groupby(lacking, key=lambda each: (each.resource, each.sid)):
+        said = f"role {role.name} lacks {', '.join(each.action for each in needs)} on {resource or 'anything'}"
+        yield Evidence(said, {"role": role.name}, _CLOSES.get(sid))
     if hidden is not None:
         raise NotSeen(hidden)
 
@@ -78,6 +81,7 @@ CHECKS = (
         consequence="A call is refused: events are held, or records neither settled nor parked.",
         command="`outbox infra` prints the role; add what it lacks to <role>",
         snippet="the statement of `outbox infra sam` for these actions",
+        closes=("own",),
     ),
     Check(
         id="access-wide",

@@ -1,7 +1,7 @@
 """Alarms: one for each way in which events may be late, held or lost, and somebody who is told.
 
 Which there should be is what `infra.alarms` has; there is a check for each of those. An alarm counts when it looks at
-the same metrics of the same functions, mapping and table: what it compares them with is its owner's matter.
+the same metrics of the same functions, mapping and table, and can start: when it does is its owner's matter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dynamodb_outbox.doctor.checks import (
     of_system,
 )
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, name_in, seen
-from dynamodb_outbox.infra.alarms import alarms
-from dynamodb_outbox.infra.deployment import Deployment
+from dynamodb_outbox.doctor.starting import never_starts
+from dynamodb_outbox.infra.alarms import alarms_for
 from dynamodb_outbox.infra.references import Attribute
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-_SAMPLE = Deployment(table="table", sink="bus:default", notify="nobody@example.com", name="x")
 _AWS_KEY = "alias/aws/"
 
 _About = Callable[["System"], Iterable[Subject]]
@@ -55,20 +54,32 @@ def _about(wanted: Wanted) -> _About:
 
 def _lacking(wanted: Wanted, thing: Any, system: System) -> Iterator[Said]:
     needed = [(each, _dimensions(each, thing, system)) for each in wanted.metrics]
+    names = " and ".join(each.name for each in wanted.metrics)
     hidden: str | None = None
+    said: list[str] = []
     for alarm in seen(system.alarms):
-        if isinstance(alarm.metrics, Unseen):
-            hidden = alarm.metrics.why
-            continue
-        answers = [_watched(metric, dimensions, alarm.metrics) for metric, dimensions in needed]
-        if all(answer is True for answer in answers):
+        looks = _looks(needed, alarm)
+        never = never_starts(wanted, alarm) if looks is True else looks
+        if looks is True and never is None:
             return
-        unsure = next((each for each in answers if isinstance(each, Unseen)), None)
-        hidden = unsure.why if unsure is not None and False not in answers else hidden
+        if isinstance(never, Unseen):
+            hidden = never.why
+        elif isinstance(never, str):
+            said.append(f"alarm {alarm.name} looks at {names}, and never starts: {never}")
     if hidden is not None:
         raise NotSeen(f"an alarm's metric ({hidden})")
     seen(system.unseen_alarm)
-    yield f"no alarm looks at {' and '.join(each.name for each in wanted.metrics)}"
+    yield from said or [f"no alarm looks at {names}"]
+
+
+def _looks(needed: Iterable[tuple[WantedMetric, Mapping[str, str]]], alarm: Alarm) -> bool | Unseen:
+    """Return whether an alarm looks at all metrics that are needed."""
+    if isinstance(alarm.metrics, Unseen):
+        return alarm.metrics
+    answers = [_watched(metric, dimensions, alarm.metrics) for metric, dimensions in needed]
+    if False in answers:
+        return False
+    return next((each for each in answers if isinstance(each, Unseen)), True)
 
 
 def _dimensions(metric: WantedMetric, thing: Any, system: System) -> dict[str, str]:
@@ -144,9 +155,9 @@ def _locked(arn: str, system: System) -> Iterator[Said]:
 
 def _check(wanted: Wanted) -> Check:
     return Check(
-        id=f"alarm-{wanted.name.removeprefix('x-')}",
+        id=f"alarm-{wanted.slug}",
         severity=Severity.WARNING,
-        asks=f"An alarm looks at {' and '.join(f'`{each.name}`' for each in wanted.metrics)}",
+        asks=f"An alarm looks at {' and '.join(f'`{each.name}`' for each in wanted.metrics)}, and can start",
         about=_about(wanted),
         look=partial(_lacking, wanted),
         consequence=f"Nobody is told: {wanted.says}",
@@ -155,7 +166,7 @@ def _check(wanted: Wanted) -> Check:
 
 
 CHECKS = (
-    *(_check(each) for each in alarms(_SAMPLE, "arn:aws:sns:us-east-1:000000000000:x")),
+    *(_check(each) for each in alarms_for("any", "any", timeout_s=30, lag_minutes=1, sweep_minutes=1)),
     Check(
         id="alarm-silent",
         severity=Severity.WARNING,

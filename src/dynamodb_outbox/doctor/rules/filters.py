@@ -7,12 +7,13 @@ filter is read as Lambda reads it.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.eventsource.filters import Filters, compile_filters
 from dynamodb_outbox.core.record.place import stream_filter
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings, relay_of
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import NotSeen, Unseen, seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
 from dynamodb_outbox.doctor.samples import Samples, stream_samples
 from dynamodb_outbox.errors import InvalidFilter
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from dynamodb_outbox.doctor.system import StreamMapping, System
 
 __all__ = ["CHECKS"]
-
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _compiled(mapping: StreamMapping) -> Filters:
@@ -71,16 +70,23 @@ def _with_filter(said: str, mapping: StreamMapping, system: System) -> Evidence:
     return Evidence(said, {"filter": right})
 
 
-def _check(id_: str, severity: Severity, asks: str, consequence: str, look: Callable[..., Iterator[Said]]) -> Check:
-    return Check(
-        id=id_,
-        severity=severity,
+def _check(
+    id_: str,
+    severity: Severity,
+    asks: str,
+    consequence: str,
+    look: Callable[..., Iterator[Said]],
+    **more: Any,
+) -> Check:
+    return mapping_check(
+        id_,
+        severity,
         asks=asks,
-        about=of_mappings,
         look=look,
         consequence=consequence,
-        command=_UPDATE + '--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
+        option='--filter-criteria \'{"Filters":[{"Pattern":<filter>}]}\'',
         snippet="FilterCriteria: {Filters: [{Pattern: <filter>}]}",
+        **more,
     )
 
 
@@ -91,6 +97,7 @@ CHECKS = (
         "The filter is one that Lambda documents",
         "A pattern with a fault lets nothing through, or is refused when it is deployed.",
         _filter_invalid,
+        closes=("stream",),
     ),
     _check(
         "filter-missing",
@@ -103,8 +110,10 @@ CHECKS = (
         "filter-blocks",
         Severity.ERROR,
         "The filter, tried: records of the layout pass",
-        "What does not pass is never relayed; it waits for the sweeper, if there is one.",
+        "What does not pass is never relayed, unless a sweeper finds it in the index.",
         _filter_blocks,
+        limits=("P4",),
+        closes=("stream",),
     ),
     _check(
         "filter-settles",

@@ -118,6 +118,7 @@ CHECKS = (
         consequence="The function fails to load, or does the other one's work.",
         command=_CONFIGURE + "--handler <handler>",
         snippet="Handler: <handler>",
+        closes=("own",),
     ),
     Check(
         id="variables",
@@ -127,6 +128,7 @@ CHECKS = (
         look=_variables,
         consequence="Each invocation fails, and nothing is relayed.",
         command="correct the variable: docs/aws-lambda.md has all of them",
+        closes=("own",),
     ),
     Check(
         id="table-name",
@@ -137,6 +139,7 @@ CHECKS = (
         consequence="Each invocation is refused, and nothing is relayed.",
         command="set OUTBOX_TABLE to <table>, or leave it out",
         snippet="OUTBOX_TABLE: !Ref <the table>",
+        closes=("own",),
     ),
     Check(
         id="metrics",
@@ -157,6 +160,7 @@ CHECKS = (
         consequence="The library does not load.",
         command=_CONFIGURE + "--runtime python3.13",
         snippet="Runtime: python3.13",
+        closes=("own",),
     ),
     Check(
         id="timeout",
@@ -187,6 +191,7 @@ CHECKS = (
         consequence="The function is never started.",
         command="aws lambda put-function-concurrency --function-name <function> --reserved-concurrent-executions 10",
         snippet="ReservedConcurrentExecutions: 10",
+        closes=("own",),
     ),
     Check(
         id="not-reserved",

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
-from dynamodb_outbox.doctor.checks import Check, Said, Severity, of_mappings, relay_of
+from dynamodb_outbox.doctor.checks import Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
+from dynamodb_outbox.infra.plan import RECORD_AGE_S, UNORDERED_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,6 @@ _SHORTEST_AGE_S = 3600
 _LONGEST_AGE_S = _RETENTION_S - 2 * 3600
 _FEW = 10
 _LONG_WINDOW_S = 10
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _ordering(mapping: StreamMapping, system: System) -> str:
@@ -77,7 +78,8 @@ def _batch(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 def _window(mapping: StreamMapping, system: System) -> Iterator[Said]:
     window = seen(mapping.window_s)
-    swept = [seen(each.settings.min_age_s) for each in system.sweepers] if isinstance(system.sweepers, tuple) else []
+    sweepers = system.sweepers if isinstance(system.sweepers, tuple) else ()
+    swept = [seen(each.settings.min_age_s) for each in sweepers if seen(each.settings.layout).settle != "none"]
     if window > _LONG_WINDOW_S:
         overtaken = f", and the sweeper takes what is {min(swept)} s old" if swept and window >= min(swept) else ""
         yield f"MaximumBatchingWindowInSeconds is {window}{overtaken}"
@@ -94,118 +96,113 @@ def _metrics(mapping: StreamMapping, _system: System) -> Iterator[Said]:
 
 
 CHECKS = (
-    Check(
-        id="partial-failures",
-        severity=Severity.ERROR,
+    mapping_check(
+        "partial-failures",
+        Severity.ERROR,
         asks="ReportBatchItemFailures is on",
-        about=of_mappings,
         look=_responses,
         consequence="What the relay answers as failed counts as done: the stream brings it no more.",
-        command=_UPDATE + "--function-response-types ReportBatchItemFailures",
+        option="--function-response-types ReportBatchItemFailures",
         snippet="FunctionResponseTypes: [ReportBatchItemFailures]",
+        breaks=("P4",),
+        closes=("stream",),
     ),
-    Check(
-        id="bisect",
-        severity=Severity.WARNING,
+    mapping_check(
+        "bisect",
+        Severity.WARNING,
         asks="BisectBatchOnFunctionError is on",
-        about=of_mappings,
         look=_bisect,
         consequence="One record that fails the invocation takes the whole batch with it when it is given up.",
-        command=_UPDATE + "--bisect-batch-on-function-error",
+        option="--bisect-batch-on-function-error",
         snippet="BisectBatchOnFunctionError: true",
     ),
-    Check(
-        id="parallelization",
-        severity=Severity.ERROR,
+    mapping_check(
+        "parallelization",
+        Severity.ERROR,
         asks="ParallelizationFactor is 1 where order is kept",
-        about=of_mappings,
         look=_parallel,
         consequence="The records of a key are different items: several invocations publish them in any order.",
-        command=_UPDATE + "--parallelization-factor 1",
+        option="--parallelization-factor 1",
         snippet="ParallelizationFactor: 1",
+        breaks=("P4",),
     ),
-    Check(
-        id="retries-ordered",
-        severity=Severity.WARNING,
+    mapping_check(
+        "retries-ordered",
+        Severity.WARNING,
         asks="Retries are without end where order is kept",
-        about=of_mappings,
         look=_retries_ordered,
         consequence="A bus that is down for a while uses them up: events are given up, and later ones of their key "
         "overtake them.",
-        command=_UPDATE + "--maximum-retry-attempts -1",
+        option="--maximum-retry-attempts -1",
         snippet="MaximumRetryAttempts: -1",
+        limits=("P4",),
     ),
-    Check(
-        id="retries-unordered",
-        severity=Severity.WARNING,
+    mapping_check(
+        "retries-unordered",
+        Severity.WARNING,
         asks="Retries have an end where no order is kept",
-        about=of_mappings,
         look=_retries_unordered,
         consequence="What fails time and again holds its shard until it is too old, and nothing needs it to.",
-        command=_UPDATE + "--maximum-retry-attempts 100",
-        snippet="MaximumRetryAttempts: 100",
+        option=f"--maximum-retry-attempts {UNORDERED_RETRIES}",
+        snippet=f"MaximumRetryAttempts: {UNORDERED_RETRIES}",
     ),
-    Check(
-        id="record-age",
-        severity=Severity.WARNING,
+    mapping_check(
+        "record-age",
+        Severity.WARNING,
         asks="MaximumRecordAgeInSeconds is well below the stream's 24 hours",
-        about=of_mappings,
         look=_age,
         consequence="The stream forgets a record before the mapping gives it up: no destination gets it, no metric "
         "counts it.",
-        command=_UPDATE + "--maximum-record-age-in-seconds 43200",
-        snippet="MaximumRecordAgeInSeconds: 43200",
+        option=f"--maximum-record-age-in-seconds {RECORD_AGE_S}",
+        snippet=f"MaximumRecordAgeInSeconds: {RECORD_AGE_S}",
+        closes=("failure",),
     ),
-    Check(
-        id="record-age-short",
-        severity=Severity.WARNING,
+    mapping_check(
+        "record-age-short",
+        Severity.WARNING,
         asks="MaximumRecordAgeInSeconds is an hour at least",
-        about=of_mappings,
         look=_age_short,
         consequence="A bus that is down for that long has its events given up.",
-        command=_UPDATE + "--maximum-record-age-in-seconds 43200",
-        snippet="MaximumRecordAgeInSeconds: 43200",
+        option=f"--maximum-record-age-in-seconds {RECORD_AGE_S}",
+        snippet=f"MaximumRecordAgeInSeconds: {RECORD_AGE_S}",
+        limits=("P4",),
     ),
-    Check(
-        id="batch-size",
-        severity=Severity.NOTE,
+    mapping_check(
+        "batch-size",
+        Severity.NOTE,
         asks="BatchSize is 10 at least",
-        about=of_mappings,
         look=_batch,
         consequence="Publish requests, which take 10 events or more, go out nearly empty; a backlog takes that much "
         "longer.",
-        command=_UPDATE + "--batch-size 1000",
+        option="--batch-size 1000",
         snippet="BatchSize: 1000",
     ),
-    Check(
-        id="batching-window",
-        severity=Severity.NOTE,
+    mapping_check(
+        "batching-window",
+        Severity.NOTE,
         asks="The batching window is 10 seconds at most",
-        about=of_mappings,
         look=_window,
         consequence="Every event may wait for that long, and be swept meanwhile.",
-        command=_UPDATE + "--maximum-batching-window-in-seconds 0",
+        option="--maximum-batching-window-in-seconds 0",
         snippet="MaximumBatchingWindowInSeconds: 0",
     ),
-    Check(
-        id="tumbling-window",
-        severity=Severity.WARNING,
+    mapping_check(
+        "tumbling-window",
+        Severity.WARNING,
         asks="There is no tumbling window",
-        about=of_mappings,
         look=_tumbling,
         consequence="Lambda asks for a state to carry on in each answer, which a relay has not, and invokes it once "
         "more at the end of each window.",
-        command=_UPDATE + "--tumbling-window-in-seconds 0",
+        option="--tumbling-window-in-seconds 0",
         snippet="remove TumblingWindowInSeconds",
     ),
-    Check(
-        id="event-count",
-        severity=Severity.WARNING,
+    mapping_check(
+        "event-count",
+        Severity.WARNING,
         asks="The mapping's metrics (EventCount) are on",
-        about=of_mappings,
         look=_metrics,
         consequence="Nobody can be told of records that were dropped or given up, or that the mapping is silent.",
-        command=_UPDATE + "--metrics-config Metrics=EventCount",
+        option="--metrics-config Metrics=EventCount",
         snippet="MetricsConfig: {Metrics: [EventCount]}",
     ),
 )

@@ -55,6 +55,7 @@ CHECKS = (
         look=_gone,
         consequence="Large events can neither be committed nor consumed.",
         command="aws s3 mb s3://<bucket>",
+        limits=("P2",),
     ),
     Check(
         id="payloads-forever",
@@ -75,5 +76,6 @@ CHECKS = (
         consequence="What is parked, in a dead-letter queue, or replayed after that has lost its data.",
         command=_RULE,
         snippet=_SNIPPET,
+        limits=("P2",),
     ),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.limits import STREAM_READERS
+from dynamodb_outbox.core.limits import GLOBAL_STREAM_READERS, STREAM_READERS
+from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.doctor.checks import (
     Check,
     Evidence,
@@ -17,16 +20,17 @@ from dynamodb_outbox.doctor.checks import (
     relay_of,
 )
 from dynamodb_outbox.doctor.inventory import Unseen, same_arn, seen
+from dynamodb_outbox.doctor.mapping_checks import mapping_check
+from dynamodb_outbox.infra.plan import RECORD_AGE_S, UNORDERED_RETRIES
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dynamodb_outbox.doctor.system import Function, StreamMapping, System
+    from dynamodb_outbox.layout import Layout
 
 __all__ = ["CHECKS"]
-
-_UPDATE = "aws lambda update-event-source-mapping --uuid <mapping> "
 
 
 def _no_relay(system: System, _same: System) -> Iterator[Said]:
@@ -39,8 +43,18 @@ def _missing(function: Function, system: System) -> Iterator[Said]:
     if any(each.function == function.name for each in seen(system.mappings)):
         return
     seen(system.unseen_mapping)
-    stream = "<the table's stream>" if isinstance(system.table, Unseen) else str(system.table.stream)
-    yield Evidence("no event source mapping from the table's stream", {"stream": stream})
+    layout, ordering = function.settings.layout, function.settings.ordering
+    stream = None if isinstance(system.table, Unseen) else system.table.stream
+    words = {
+        "stream": stream if isinstance(stream, str) else "<the table's stream>",
+        "retries": str(UNORDERED_RETRIES if ordering == "none" else -1),
+        "filter": "<the layout's filter>" if isinstance(layout, Unseen) else shlex.quote(_criteria(layout)),
+    }
+    yield Evidence("no event source mapping from the table's stream", words)
+
+
+def _criteria(layout: Layout) -> str:
+    return json.dumps({"Filters": [{"Pattern": json.dumps(stream_filter(layout))}]})
 
 
 def _disabled(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -79,6 +93,8 @@ def _readers(system: System, _same: System) -> Iterator[Said]:
     readers = seen(system.readers)
     if readers > STREAM_READERS:
         yield f"{readers} mappings read the table's stream"
+    elif readers > GLOBAL_STREAM_READERS and (others := seen(seen(system.table).replicas)):
+        yield f"{readers} mappings read the table's stream, and it has replicas in {', '.join(sorted(others))}"
 
 
 def _start(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -94,8 +110,9 @@ CHECKS = (
         asks="A relay is there: a ready-made function, or one that --relay names",
         about=of_system,
         look=_no_relay,
-        consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
+        consequence="Nothing is relayed but what a sweeper finds in the index.",
         command="`outbox infra` prints one; --relay names a function of your own",
+        closes=("stream",),
     ),
     Check(
         id="mapping-missing",
@@ -103,21 +120,25 @@ CHECKS = (
         asks="A mapping brings the table's stream to the relay",
         about=of_functions,
         look=_missing,
-        consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
-        command="aws lambda create-event-source-mapping --function-name <function> --starting-position TRIM_HORIZON "
-        "--function-response-types ReportBatchItemFailures --bisect-batch-on-function-error "
-        "--event-source-arn <stream>",
+        consequence="Nothing is relayed but what a sweeper finds in the index.",
+        command="aws lambda create-event-source-mapping --function-name <function> --event-source-arn <stream> "
+        "--starting-position TRIM_HORIZON --batch-size 1000 --parallelization-factor 1 "
+        f"--maximum-retry-attempts <retries> --maximum-record-age-in-seconds {RECORD_AGE_S} "
+        "--bisect-batch-on-function-error --function-response-types ReportBatchItemFailures "
+        "--metrics-config Metrics=EventCount --filter-criteria <filter> --destination-config "
+        '\'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
         snippet="a mapping as `outbox infra` prints it",
+        closes=("stream",),
     ),
-    Check(
-        id="mapping-disabled",
-        severity=Severity.ERROR,
+    mapping_check(
+        "mapping-disabled",
+        Severity.ERROR,
         asks="The mapping is enabled",
-        about=of_mappings,
         look=_disabled,
         consequence="Nothing is relayed, and after 24 hours the stream forgets.",
-        command=_UPDATE + "--enabled",
+        option="--enabled",
         snippet="Enabled: true",
+        closes=("stream",),
     ),
     Check(
         id="stream-stale",
@@ -126,8 +147,10 @@ CHECKS = (
         about=of_mappings,
         look=_stale,
         consequence="The stream was switched off and on: the mapping reads one that nothing is written to any more.",
-        command="delete the mapping, and make it for <stream>; what was written meanwhile is swept",
+        command="delete the mapping, and make it for <stream>; meanwhile a sweeper has what is in the index "
+        "(nothing with settle='none')",
         snippet="EventSourceArn: !GetAtt <the table>.StreamArn",
+        closes=("stream",),
     ),
     Check(
         id="mapping-troubled",
@@ -137,6 +160,7 @@ CHECKS = (
         look=_troubled,
         consequence="Invocations fail, or the mapping cannot read the stream or store what it gives up.",
         command="aws logs tail <group> --since 1h",
+        limits=("P2",),
     ),
     Check(
         id="relayed-twice",
@@ -146,14 +170,17 @@ CHECKS = (
         look=_several,
         consequence="Each event is published by each of them, and the one takes the other's settling for its own.",
         command="keep one relay: fan-out belongs to the bus",
+        breaks=("P4",),
+        limits=("P2",),
     ),
     Check(
         id="stream-readers",
         severity=Severity.WARNING,
-        asks="At most two mappings read the stream",
+        asks="At most two mappings read the stream, and one where the table has replicas (Pipes read it, too, and are "
+        "not counted)",
         about=of_system,
         look=_readers,
-        consequence="Shards are read by two at once without throttling: with more, all of them come late.",
+        consequence="Shards are read by so many at once without throttling: with more, all of them come late.",
         command="let the other consumers read from the bus",
     ),
     Check(
@@ -164,7 +191,8 @@ CHECKS = (
         look=_start,
         consequence="What is written while the mapping is made or changed may be missed, for minutes.",
         command="the position of a mapping cannot be changed: make it anew with TRIM_HORIZON when it is replaced; "
-        "until then the sweeper has what was missed",
+        "until then a sweeper has what was missed and is in the index (nothing with settle='none')",
         snippet="StartingPosition: TRIM_HORIZON",
+        limits=("P2", "P4"),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_sweepers, of_system
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, layouts_of, of_sweepers, of_system
 from dynamodb_outbox.doctor.inventory import seen
 from dynamodb_outbox.environment.settings import layout_text
 from dynamodb_outbox.layout import Layout
@@ -19,14 +19,19 @@ __all__ = ["CHECKS"]
 _LONGEST_MINUTES = 15
 
 
+def _is_swept(layout: Layout) -> bool:
+    """Whether a sweeper finds anything: what is pending is in the index."""
+    return layout.settle != "none"
+
+
 def _missing(system: System, _same: System) -> Iterator[Said]:
-    if not seen(system.sweepers):
+    if not seen(system.sweepers) and (not system.relays or any(map(_is_swept, layouts_of(system)))):
         yield "no function with the handler dynamodb_outbox.aws_lambda.sweep_handler for this table"
 
 
 def _unscheduled(function: Function, system: System) -> Iterator[Said]:
     schedules = seen(system.schedules[function.name])
-    if any(each.enabled is True for each in schedules):
+    if not _is_swept(seen(function.settings.layout)) or any(each.enabled is True for each in schedules):
         return
     disabled = [each.name for each in schedules if not seen(each.enabled)]
     if disabled:
@@ -39,7 +44,7 @@ def _unscheduled(function: Function, system: System) -> Iterator[Said]:
 
 def _rare(function: Function, system: System) -> Iterator[Said]:
     every = [seen(each.minutes) for each in seen(system.schedules[function.name]) if each.enabled is not False]
-    if every and min(every) > _LONGEST_MINUTES:
+    if every and min(every) > _LONGEST_MINUTES and _is_swept(seen(function.settings.layout)):
         yield f"it runs every {min(every):g} minutes"
 
 
@@ -71,6 +76,7 @@ CHECKS = (
         look=_missing,
         consequence="What the stream misses or forgets stays pending, and is never published.",
         command="the sweeper of `outbox infra`; or: outbox sweep --table <table>",
+        closes=("sweep",),
     ),
     Check(
         id="sweeper-unscheduled",
@@ -81,6 +87,7 @@ CHECKS = (
         consequence="Nobody sweeps.",
         command="<remedy>",
         snippet="Events: {Schedule: {Type: Schedule, Properties: {Schedule: rate(1 minute)}}}",
+        closes=("sweep",),
     ),
     Check(
         id="sweeper-rare",
@@ -99,5 +106,7 @@ CHECKS = (
         look=_different,
         consequence="The sweeper publishes elsewhere, or takes other items for records.",
         command="give both functions the same OUTBOX_ variables",
+        limits=("P4",),
+        closes=("sweep",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.record.schema import AT, ID, KEY, PENDING_INDEX
@@ -47,8 +48,17 @@ def _index(table: Table, system: System) -> Iterator[Said]:
             "id": layout.column(ID),
             "key": layout.column(KEY),
         }
-        for said in _index_faults(layout, seen(table.indexes)):
-            yield Evidence(said, words)
+        indexes = seen(table.indexes)
+        first, anew = _taken_out(table, layout) if any(each.name == layout.index for each in indexes) else ("", "")
+        for said in _index_faults(layout, indexes):
+            yield Evidence(said, {**words, "first": first, "anew": anew})
+
+
+def _taken_out(table: Table, layout: Layout) -> tuple[str, str]:
+    """Return how an index of that name is deleted, for an account and for a template: it cannot be changed."""
+    deleted = json.dumps([{"Delete": {"IndexName": layout.index}}])
+    account = f"aws dynamodb update-table --table-name {table.name} --global-secondary-index-updates '{deleted}'"
+    return f"{account}; when it is gone: ", "deploy without the index, which cannot be changed; then with it: "
 
 
 def _index_faults(layout: Layout, indexes: tuple[Index, ...]) -> Iterator[str]:
@@ -74,7 +84,9 @@ def _ttl_attribute(table: Table, system: System) -> Iterator[Said]:
     found = seen(table.ttl)
     for wanted in dict.fromkeys(each.ttl for each in layouts_of(system)):
         if found not in (None, wanted):
-            yield Evidence(f"time to live is by {found}, and {wanted} is what is written", {"ttl": wanted})
+            yield Evidence(
+                f"time to live is by {found}, and {wanted} is what is written", {"ttl": wanted, "found": str(found)}
+            )
 
 
 def _ttl_unit(table: Table, _system: System) -> Iterator[Said]:
@@ -132,10 +144,11 @@ CHECKS = (
         asks="The table has a stream",
         about=of_table,
         look=_stream,
-        consequence="Nothing is relayed; events wait for the sweeper, if there is one.",
+        consequence="Nothing is relayed but what a sweeper finds in the index.",
         command="aws dynamodb update-table --table-name <table> "
         "--stream-specification StreamEnabled=true,StreamViewType=NEW_IMAGE",
         snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+        closes=("stream",),
     ),
     Check(
         id="stream-view",
@@ -145,8 +158,9 @@ CHECKS = (
         look=_view,
         consequence="Records arrive without their content, and each invocation fails.",
         command="a view cannot be changed: switch the stream off, on again with NEW_IMAGE, and make the mapping anew "
-        "for the new stream ARN; what is pending meanwhile is swept",
+        "for the new stream ARN; meanwhile a sweeper has what is in the index (nothing with settle='none')",
         snippet="StreamSpecification: {StreamViewType: NEW_IMAGE}",
+        closes=("stream",),
     ),
     Check(
         id="table-keys",
@@ -156,6 +170,7 @@ CHECKS = (
         look=_keys,
         consequence="Records are not told from other items, or cannot be settled.",
         command="OUTBOX_LAYOUT of the function, or Layout(pk=..., sk=..., pk_type=..., sk_type=...), names the keys",
+        closes=("stream", "sweep"),
     ),
     Check(
         id="pending-index",
@@ -164,14 +179,16 @@ CHECKS = (
         about=of_table,
         look=_index,
         consequence="The sweeper fails, and nobody sees what is parked.",
-        command="aws dynamodb update-table --table-name <table> --attribute-definitions "
-        "AttributeName=ob_pending,AttributeType=S AttributeName=<at>,AttributeType=N --global-secondary-index-updates "
+        command="<first>aws dynamodb update-table --table-name <table> "
+        "--attribute-definitions AttributeName=ob_pending,AttributeType=S AttributeName=<at>,AttributeType=N "
+        "--global-secondary-index-updates "
         '\'[{"Create":{"IndexName":"<index>","KeySchema":[{"AttributeName":"ob_pending","KeyType":"HASH"},'
         '{"AttributeName":"<at>","KeyType":"RANGE"}],"Projection":{"ProjectionType":"INCLUDE",'
         '"NonKeyAttributes":["<id>","<key>"]}}}]\'',
-        snippet="GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: [{AttributeName: ob_pending, KeyType: HASH}, "
-        "{AttributeName: <at>, KeyType: RANGE}], Projection: {ProjectionType: INCLUDE, "
-        "NonKeyAttributes: [<id>, <key>]}}]",
+        snippet="<anew>GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: "
+        "[{AttributeName: ob_pending, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], "
+        "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [<id>, <key>]}}]",
+        closes=("sweep",),
     ),
     Check(
         id="ttl-off",
@@ -191,8 +208,12 @@ CHECKS = (
         about=of_table,
         look=_ttl_attribute,
         consequence="What is published is never removed; records may be, by an attribute of another meaning.",
-        command="Layout(ttl=...) of writer and relay names the table's; or: aws dynamodb update-time-to-live",
-        snippet="TimeToLiveSpecification: {AttributeName: <ttl>, Enabled: true}",
+        command="aws dynamodb update-time-to-live --table-name <table> --time-to-live-specification "
+        "Enabled=false,AttributeName=<found>; and an hour later, for a table takes one change an hour, "
+        "Enabled=true,AttributeName=<ttl>. Or Layout(ttl='<found>') of writer and relay",
+        snippet="TimeToLiveSpecification: {AttributeName: <found>, Enabled: false}, and in a deployment an hour later "
+        "{AttributeName: <ttl>, Enabled: true}",
+        limits=("P2",),
     ),
     Check(
         id="ttl-unit",
@@ -212,6 +233,8 @@ CHECKS = (
         consequence="No sweeper sees them until they are parked: the stream, and redriving what the mapping gave up, "
         "are all they have.",
         command="write them with `outbox.records()`; until then keep the on-failure destination and its alarms",
+        breaks=("P6",),
+        limits=("P1", "P2"),
     ),
     Check(
         id="recovery-off",
@@ -242,6 +265,7 @@ CHECKS = (
         look=_strong,
         consequence="It takes no transactions: no event can be committed with its change. It has no TTL either.",
         command="a table of one Region, or a global one with eventual consistency, for entities and records",
+        breaks=("P1", "P5", "P6"),
     ),
     Check(
         id="replicas",
@@ -252,5 +276,6 @@ CHECKS = (
         consequence="A record is published in the Region that it was written in: each Region that writes needs a relay "
         "and a sweeper of its own. There, one mapping may read a stream.",
         command="deploy `outbox infra` in each Region that writes",
+        limits=("P2", "P4"),
     ),
 )

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_targets
-from dynamodb_outbox.doctor.inventory import ANY_REGION, Unseen, seen, segments
-from dynamodb_outbox.doctor.roles import allows
-from dynamodb_outbox.outbox import MAX_EVENT_BYTES
+from dynamodb_outbox.core.limits import MAX_EVENT_BYTES
+from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_all_functions, of_targets
+from dynamodb_outbox.doctor.encryption import key_denied
+from dynamodb_outbox.doctor.inventory import ANY_REGION, seen, segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynamodb_outbox.doctor.system import System, Target
+    from dynamodb_outbox.doctor.system import Function, System, Target
 
 __all__ = ["CHECKS"]
-
-_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
 def _gone(target: Target, _system: System) -> Iterator[Said]:
@@ -38,21 +36,10 @@ def _small(target: Target, _system: System) -> Iterator[Said]:
         yield Evidence(f"MaximumMessageSize is {most:,}", {"bytes": str(MAX_EVENT_BYTES)})
 
 
-def _locked(target: Target, system: System) -> Iterator[Said]:
-    """Look at a key of the user's; one of AWS's own (alias/aws/...) lets in whoever may use the service."""
-    key = None if target.kind == "bus" else seen(target.key)
-    if not key or "alias/aws/" in key:
-        return
-    hidden: Unseen | None = None
-    for function in (*system.relays, *(() if isinstance(system.sweepers, Unseen) else system.sweepers)):
-        role = function.role
-        answers = {} if isinstance(role, Unseen) else {each: allows(role, each, None) for each in _KEY_ACTIONS}
-        unseen = next((each for each in (role, *answers.values()) if isinstance(each, Unseen)), None)
-        hidden = hidden or unseen
-        lacking = [action for action, answer in answers.items() if answer is False]
-        if lacking and not isinstance(role, Unseen):
-            yield Evidence(f"it is encrypted with {key}, and {role.name} lacks {', '.join(lacking)}", {"key": key})
-    seen(hidden)
+def _locked(function: Function, system: System) -> Iterator[Said]:
+    for target in seen(system.targets):
+        key = None if target.kind == "bus" else seen(target.key)
+        yield from key_denied(function, f"{target.kind} {target.name}", key)
 
 
 def _archived(target: Target, _system: System) -> Iterator[Said]:
@@ -77,6 +64,7 @@ CHECKS = (
         look=_gone,
         consequence="Events are held, and after 24 hours the stream forgets them.",
         command="make <target>, or correct OUTBOX_SINK",
+        closes=("stream", "sweep"),
     ),
     Check(
         id="target-unordered",
@@ -101,10 +89,11 @@ CHECKS = (
         id="target-key",
         severity=Severity.ERROR,
         asks="The roles may use the KMS key of a topic or queue",
-        about=of_targets,
+        about=of_all_functions,
         look=_locked,
         consequence="Nothing can be published: events are held.",
         command="allow kms:Decrypt and kms:GenerateDataKey on <key>: `outbox infra ... --sink-kms-key`",
+        closes=("own",),
     ),
     Check(
         id="archive",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynamodb_outbox.choices import Ordering, Settle  # noqa: TC001 -- `choice` reads the annotations of Settings
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.testing.simulation.chance import Chance
 from dynamodb_outbox.testing.simulation.faults import (
@@ -59,7 +60,6 @@ _REFUSED, _ROW = 0.55, 0.9
 
 KINDS: tuple[Literal["create", "count", "overwrite"], ...] = ("create", "count", "overwrite")
 
-Settle = Literal["expire", "mark", "delete", "none"]
 WAYS: tuple[Settle, ...] = ("expire", "expire", "mark", "delete", "none")
 """Ways of settling, the usual one twice as often."""
 
@@ -113,7 +113,7 @@ class Settings:
     tolerant: tuple[str, ...] = ()
     instances: int = 1
     function_timeout_ms: int = 20_000
-    ordering: Literal["key", "none"] = "key"
+    ordering: Ordering = "key"
     in_flight: int = 8
     on_poison: Literal["park", "park_key"] = "park"
     filtered: bool = True
@@ -355,7 +355,7 @@ def _happens(chance: Chance, what: str, probability: float) -> bool:
 
 
 def _settings(chance: Chance, destinations: tuple[str, ...]) -> Settings:
-    ordering: Literal["key", "none"] = "none" if _happens(chance, "ordering", 0.2) else "key"
+    ordering: Ordering = "none" if _happens(chance, "ordering", 0.2) else "key"
     gives_up = ordering == "none"
     retries = chance.whole(2, 6, "how many") if gives_up and _happens(chance, "retries", 0.4) else _FOREVER
     age_s = chance.whole(60, 90, "how old") if gives_up and _happens(chance, "record age", 0.25) else _FOREVER

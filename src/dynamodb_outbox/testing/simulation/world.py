@@ -54,12 +54,13 @@ from dynamodb_outbox.testing.simulation.writers import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynamodb_outbox.choices import Settle
     from dynamodb_outbox.testing.simulation.consuming.queue import Queue
     from dynamodb_outbox.testing.simulation.consuming.world import ConsumerWorld
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.instance_world import Handler
     from dynamodb_outbox.testing.simulation.process import Process
-    from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings, Settle
+    from dynamodb_outbox.testing.simulation.scenario import Scenario, Settings
     from dynamodb_outbox.testing.simulation.writers import Write
 
     MakeHandler = Callable[["FunctionWorld"], Handler]
