@@ -17,7 +17,7 @@ from dynamodb_outbox.core.record.moves import Parking, park
 from dynamodb_outbox.core.record.place import stream_filter
 from dynamodb_outbox.errors import ConditionFailed, ConfigurationError
 from dynamodb_outbox.layout import Layout
-from dynamodb_outbox.local.client import REGION
+from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, route
 
 if TYPE_CHECKING:
@@ -141,6 +141,12 @@ def test_the_readmes_command_lines_are_understood() -> None:
     }
     assert parsed["dynamodb_outbox.local.source"].handler == "shop_relay:handler"
     assert parsed["dynamodb_outbox.local.queue"].queue == "billing"
+
+
+def test_the_readmes_variables_are_those_of_the_local_engine() -> None:
+    """A writer that has another Region or account finds no table there."""
+    assert set(re.findall(r"AWS_DEFAULT_REGION=([\w-]+)", README)) == {REGION}
+    assert set(re.findall(r"AWS_ACCESS_KEY_ID=(\w+)", README)) == {DEFAULT_ACCOUNT}
 
 
 def test_the_readme_redrives_what_is_parked(engine: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,9 +319,9 @@ class Transaction:
         """Write everything, or nothing, and return the receipt.
 
         Raises ConditionFailed when a condition did not hold, IdempotencyMismatch, CommitFailed for what DynamoDB
-        refuses: nothing was written. Raises CommitConflict and CommitThrottled when the time was up: nothing was
-        written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit() called again
-        goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
+        refuses: nothing was written. Raises CommitConflict, CommitThrottled and CommitUnreached when the time was up:
+        nothing was written, and commit() may be called again. Raises CommitUnknown when nobody knows, and commit()
+        called again goes on with the same request. Before anything is sent: EmptyTransaction, AmbiguousKey, MissingKey,
         EventTooLarge, ItemTooLarge (of the record that the events make), TransactionTooLarge, InvalidEvent (for a
         partition that cannot be the key of a record), InvalidAction (for a version without an event, under
         dense_versions), and ConfigurationError when no client was given and no AWS Region is configured. With a claim

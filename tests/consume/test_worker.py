@@ -302,10 +302,10 @@ def test_a_queue_gives_messages_as_lambda_does_and_holds_them(engine: Account) -
 
 
 def test_a_queue_that_is_not_there_refuses(engine: Account) -> None:
-    """By its URL and AWS's code."""
+    """By its URL and AWS's code, and where it was asked for."""
     sqs = engine.client("sqs")
     url = create_queue(sqs, "billing").url
-    with pytest.raises(QueueRefused, match=r"missing\.fifo"):
+    with pytest.raises(QueueRefused, match=rf"missing\.fifo: .* \(Region 'us-east-1', endpoint {engine.url}\)\."):
         SqsMessages(url.replace("billing", "missing.fifo"), sqs).receive(1, 0, 30)
 
 

@@ -72,7 +72,7 @@ def usage(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("demo", "--customers", "1.5"), "--customers: '1.5' is not a whole number"),
         (("demo", "--rejected", "101"), "--rejected: '101' is not a whole number from 0 to 100"),
         (("demo", "--relay", "shop.relay"), "--relay: 'shop.relay' is not of the form module:attribute"),
-        (("demo", "--ordres", "5"), "unrecognized arguments: --ordres"),
+        (("demo", "--ordres", "5"), "no option --ordres; did you mean --orders?"),
     ],
 )
 def test_arguments_that_cannot_be_read_are_named(

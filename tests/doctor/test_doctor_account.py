@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from doctor_account import NUMBER, REGION, UUID, AnsweringAccount, refused
 from doctor_ground import BUS, PAYLOADS, QUEUE, said
 
-from dynamodb_outbox.doctor.account.asking import CALLS, Asking, own_clients
+from dynamodb_outbox.doctor.account.asking import CALLS, Asking, NotAnswered, own_clients
 from dynamodb_outbox.doctor.account.collecting import inventory_of
 from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.choosing import Asked, system_of
@@ -135,7 +135,7 @@ def test_a_table_that_is_not_there_is_said() -> None:
     """It is no finding: there is nothing to look at."""
     account = AnsweringAccount(BUS)
     with pytest.raises(
-        ConfigurationError, match=r"no table other in Region eu-west-1 \(https://dynamodb.eu-west-1.*AWS_PROFILE"
+        NotAnswered, match=r"no table other in Region eu-west-1 \(https://dynamodb.eu-west-1.*AWS_PROFILE"
     ):
         asked_of(account, Asked(table="other"))
     with pytest.raises(ConfigurationError, match="--table"):
@@ -209,10 +209,10 @@ def test_nobody_there_is_said() -> None:
     """No credentials end it at once; without an answer to any call there is nothing to tell."""
     account = AnsweringAccount(BUS)
     account.refusals = dict.fromkeys(CALLS, NoCredentialsError())
-    with pytest.raises(ConfigurationError, match=r"no credentials .*set AWS_PROFILE, or AWS_ACCESS_KEY_ID"):
+    with pytest.raises(NotAnswered, match=r"no credentials: .*set AWS_PROFILE, or AWS_ACCESS_KEY_ID"):
         asked_of(account)
     account.refusals = dict.fromkeys(CALLS, EndpointConnectionError(endpoint_url="http://nowhere"))
-    with pytest.raises(ConfigurationError, match="nobody answered"):
+    with pytest.raises(NotAnswered, match="nobody answered"):
         asked_of(account)
 
 

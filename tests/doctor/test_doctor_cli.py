@@ -159,7 +159,7 @@ def test_a_claim_check_is_looked_at(run: Callable[..., tuple[int, str, str]]) ->
         (["--template", str(HERE)], "it cannot be read: is a directory."),
         (["--template", "outbox.tf"], "Terraform is not read. Look at what it has deployed: outbox doctor --table"),
         (["--template", str(HERE / "cdk-right.json"), "--parameter", "X=1"], "no parameter X"),
-        (["--template", str(HERE / "cdk-right.json"), "--layout", "{"], "OUTBOX_LAYOUT"),
+        (["--template", str(HERE / "cdk-right.json"), "--layout", "{"], "--layout is"),
         ([], "--table"),
     ],
 )

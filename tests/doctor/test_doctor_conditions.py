@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from dynamodb_outbox.doctor.choosing import MAPPING, SCHEDULES
 from dynamodb_outbox.doctor.inventory import Inventory, Unseen
-from dynamodb_outbox.doctor.template.forms import parsed
 from dynamodb_outbox.doctor.template.resources import inventory_of
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.template_text import parsed
 
 HERE = Path(__file__).parent / "templates"
 NOTHING = {"Ref": "AWS::NoValue"}

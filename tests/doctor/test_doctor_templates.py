@@ -18,10 +18,10 @@ from samtranslator.translator.translator import Translator
 from deployments import DEPLOYMENTS
 from dynamodb_outbox.doctor.choosing import Asked
 from dynamodb_outbox.doctor.functions import Assumed
-from dynamodb_outbox.doctor.template.forms import parsed
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.sam import sam
 from dynamodb_outbox.infra.text import json_text, yaml_text
+from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
     from dynamodb_outbox.doctor.report import Report

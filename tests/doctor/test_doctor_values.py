@@ -15,10 +15,10 @@ from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Piece, Uns
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.reading import schedule_of
 from dynamodb_outbox.doctor.roles import matches
-from dynamodb_outbox.doctor.template.forms import parsed
 from dynamodb_outbox.doctor.template.resources import inventory_of
 from dynamodb_outbox.doctor.template.values import NOTHING, Values
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,6 +22,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.alarms import alarms, dashboard
 from dynamodb_outbox.infra.cost import BESIDE, Line, Load, Requests, lines_of, requests_by_hand, requests_of, total
 from dynamodb_outbox.infra.deployment import Deployment
+from dynamodb_outbox.infra.plan import resources_of
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 from dynamodb_outbox.infra.references import Joined
 from dynamodb_outbox.local.provision import create_bus, create_table
@@ -192,6 +193,14 @@ def test_what_watches_is_what_is_deployed() -> None:
     deployment = Deployment(table="shop", sink="bus:orders", notify="a@b.example")
     compared = sum(len(each.metrics) for each in alarms(deployment, "any"))
     assert quantities(Load(events=0))["alarm"] == compared
+
+
+@pytest.mark.parametrize("settle", get_args(Settle))
+def test_a_sweeper_is_paid_for_where_one_is_deployed(settle: Any) -> None:
+    """With every settle: it looks, whether there is anything to find or not."""
+    deployment = Deployment(table="shop", sink="bus:orders", notify="a@b.example", layout=Layout(settle=settle))
+    deployed = any(each.id == "Sweeper" for each in resources_of(deployment))
+    assert deployed == any(line.part == "sweeper" for line in lines_of(Load(settle=settle)))
 
 
 def test_the_metrics_are_those_of_the_mapping_and_our_own() -> None:

@@ -37,6 +37,13 @@ def relay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("dynamodb_outbox.cdk", None)
 
 
+def test_without_the_cdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And how to install it."""
+    monkeypatch.setitem(sys.modules, "aws_cdk", None)
+    with pytest.raises(ImportError, match=r"needs the extra: pip install 'dynamodb-outbox\[cdk\]'"):
+        importlib.import_module("dynamodb_outbox.cdk")
+
+
 def template_of(construct: Any) -> Template:
     """Return what the construct puts into the template of its stack, with ids as in the description."""
     assert {each.logical_id for each in construct.resources.values()} == {

@@ -117,6 +117,8 @@ def test_shards_that_are_gone_are_forgotten(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"format": 2}',
+        "handler = Relay(sink).lambda_handler",
+        json.dumps({"format": 0, "stream": STREAM, "shards": {}}),
         json.dumps({"format": 1, "stream": STREAM}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": 5}}),
         json.dumps({"format": 1, "stream": STREAM, "shards": {"s": {"after": "x", "finished": False}}}),
@@ -141,10 +143,14 @@ def test_shards_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     ],
 )
 def test_a_corrupted_file_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:
-    """It is never taken for an empty one, nor overwritten: the error names it and the way out."""
+    """It is never taken for an empty one, nor overwritten: the error names it and the way out.
+
+    Nobody is told to remove a file that may be something else.
+    """
     path = tmp_path / "cp"
     path.write_text(content)
-    with pytest.raises(CheckpointCorrupt, match="Remove it to start again") as caught:
+    way_out = "Remove it to start again" if STREAM in content else "give the checkpoint another name"
+    with pytest.raises(CheckpointCorrupt, match=way_out) as caught:
         CheckpointFile(path, STREAM)
     assert caught.value.path == path
     assert str(path) in str(caught.value)

@@ -189,6 +189,27 @@ def test_a_table_that_is_there_is_not_replaced(engine: Account) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, r"parameter StreamArn has no value \(LatestStreamArn .*: --parameter StreamArn=\.\.\."),
+        ({"StreamArn": "shop"}, "--parameter StreamArn=shop is no stream here: "),
+        (
+            {"StreamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/shop/stream/2026-01-01T00:00:00.000"},
+            "is no stream here: ResourceNotFoundException",
+        ),
+    ],
+)
+def test_the_stream_of_a_table_that_is_there_is_asked_for(engine: Account, given: dict[str, str], says: str) -> None:
+    """By the name of the parameter, and before anything is made."""
+    existing = cloudformation(
+        Deployment(table="shop", sink="bus:orders", notify="ops@example.com", existing_table=True)
+    )
+    with pytest.raises(ConfigurationError, match=says):
+        deploy(engine.client, existing, b"", name="shop", parameters=given)
+    assert engine.client("s3").list_buckets()["Buckets"] == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "{}",
@@ -200,6 +221,7 @@ def test_a_table_that_is_there_is_not_replaced(engine: Account) -> None:
         '{"Resources": {"A": {}}}',
         '{"Resources": {"A": {"Type": "AWS::SNS::Topic", "Properties": []}}}',
         '{"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Outputs": []}',
+        '{"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"B": 5}}',
         "Resources:",
         "[" * 100_000,
     ],
@@ -225,14 +247,17 @@ def test_resources_without_properties_are_taken_as_they_are() -> None:
 
 
 def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A package beside the template, a stack where there is no template, a mapping in the stack."""
+    """A package beside the template, a template in its file, a stack where there is no template, a mapping in it."""
     common = ["--endpoint", engine.url, "--account", engine.account, "--checkpoint", str(tmp_path / "at.json")]
-    template = tmp_path / "template.json"
-    template.write_text('{"Resources": {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": "orders"}}}}')
+    template = tmp_path / "template.yaml"
+    template.write_text("- 1")
     (tmp_path / "outbox.zip").write_bytes(b"")
     assert main([*common, "--template", str(template)]) == 1
     assert "--template needs --package" in capsys.readouterr().err
     assert main(common) == 1
     assert "outbox" in capsys.readouterr().err
+    assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
+    assert f"{template}: no template: it has no Resources" in capsys.readouterr().err
+    template.write_text("Resources: {Bus: {Type: 'AWS::Events::EventBus', Properties: {Name: !Sub orders}}}")
     assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
     assert "stack outbox has 0 event source mappings" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dynamodb_outbox.local.__main__ import main
-from dynamodb_outbox.local.client import local_client
+from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, REGION, local_client
 
 
 @pytest.mark.usefixtures("engine_extra")
@@ -25,7 +25,9 @@ def test_it_makes_what_was_asked_for_and_ends_on_sigterm() -> None:
     )
     try:
         assert program.stdout is not None
-        url = program.stdout.readline().split()[0]
+        said = program.stdout.readline()
+        assert said.endswith(f", account {DEFAULT_ACCOUNT}, Region {REGION}\n")
+        url = said.split()[0]
         client: Any = local_client("dynamodb", url)
         table = client.describe_table(TableName="shop")["Table"]
         assert table["StreamSpecification"]["StreamViewType"] == "NEW_AND_OLD_IMAGES"

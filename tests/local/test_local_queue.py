@@ -305,12 +305,13 @@ def test_an_answer_that_lacks_what_it_must_have_is_none(
 def test_a_mistake_is_one_line_on_standard_error(
     engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A queue that is not there, an engine that is not there, a batch that is too large: a sentence and status 1."""
+    """A queue, an engine or a handler that is not there, a batch that is too large: a sentence and status 1."""
     create_queue(engine.client("sqs"), "invoices")
     for more, said in (
         (["--queue", "missing"], "queue missing"),
         (["--endpoint", "http://127.0.0.1:9"], "cannot be reached"),
         (["--batch-size", "11"], "1 to 10"),
+        (["--handler", "bilig:handler"], "error: --handler bilig:handler: ModuleNotFoundError"),
     ):
         assert main(program_arguments(engine, tmp_path, "invoices", *more)) == 1
         assert said in capsys.readouterr().err

@@ -274,4 +274,17 @@ def test_a_mistake_is_one_line_on_standard_error(
         assert f"argument --env: {setting!r} is not NAME=VALUE" in capsys.readouterr().err
     (shop.directory / "cp").write_text("nonsense")
     assert main(shop.arguments()) == 1
-    assert "Remove it to start again" in capsys.readouterr().err
+    assert "give the checkpoint another name" in capsys.readouterr().err
+
+
+def test_a_handler_that_is_not_there_is_said_at_the_start(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    """In one line, and nothing is read: nor a checkpoint left."""
+    shop.put("1")
+    assert main(shop.arguments("--handler", "shop_rely:handler")) == 1
+    reading, error = capfd.readouterr().err.splitlines()
+    assert reading.startswith("reading ")
+    assert error == "error: --handler shop_rely:handler: ModuleNotFoundError: No module named 'shop_rely'"
+    assert main(shop.arguments("--handler", "os:nothing")) == 1
+    assert "error: --handler os:nothing: module 'os' has no attribute 'nothing'" in capfd.readouterr().err
+    assert not (shop.directory / "cp").exists()
+    assert not events(shop.directory / "log", "started")

@@ -96,8 +96,8 @@ def test_what_a_redrive_came_to_is_told_in_words(
         (("--from-s3", "bucket"), "no URI of objects"),
         (("--from-s3", "s3://bucket/", "--forget-lost"), "--forget-lost deletes messages of a queue"),
         (("--from-s3", "s3://bucket/", "--forget-gone"), "--forget-gone deletes messages of a queue"),
-        (("--from-queue", "u", "--sink", "orders"), "OUTBOX_SINK"),
-        (("--from-queue", "u", "--table", ""), "OUTBOX_TABLE is not set"),
+        (("--from-queue", "u", "--sink", "orders"), "--sink: 'orders': no ARN"),
+        (("--from-queue", "u", "--table", ""), "--table is not given, and OUTBOX_TABLE not set"),
     ],
 )
 def test_what_cannot_be_meant_is_status_2(

@@ -91,7 +91,8 @@ def test_parked_records_are_listed_shown_redriven(
 def test_what_is_not_there_is_status_1(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a show, a redrive and a discard by id."""
     assert shop.index("parked") == []
-    assert ran(capsys, "show", "x") == (1, "", "outbox parked: nothing is parked under the id 'x'\n")
+    shown = "outbox parked: nothing is parked under the id 'x' (discarded: docs/recovery.md)\n"
+    assert ran(capsys, "show", "x") == (1, "", shown)
     said = "nothing is parked under the id x\nnothing that was asked for is parked\n"
     assert ran(capsys, "redrive", "--id", "x") == (1, said, "")
     assert ran(capsys, "discard", "--id", "x", "--reason", "no") == (1, said, "")
@@ -188,8 +189,8 @@ def test_a_record_that_nobody_can_read_is_shown_as_far_as_it_goes(
     [
         (("redrive",), "which records? Say --id,"),
         (("redrive", "--all", "--key", "A"), "leave out --all, or --id"),
-        (("redrive", "--all", "--sink", "orders"), "OUTBOX_SINK"),
-        (("list", "--layout", "{"), "OUTBOX_LAYOUT"),
+        (("redrive", "--all", "--sink", "orders"), "--sink: 'orders': no ARN"),
+        (("list", "--layout", "{"), "--layout is '{'"),
         (("list", "--table", ""), "neither names the outbox's table"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ from dynamodb_outbox.cli import _parser
 from dynamodb_outbox.core.record.states import MOVES
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus
+from dynamodb_outbox.recover import ParkedRecords
 from sweep_shell import CONTENT, Bus, Shop
 
 if TYPE_CHECKING:
@@ -68,6 +70,32 @@ def test_the_examples_run(engine: Account, monkeypatch: pytest.MonkeyPatch) -> N
     assert found["report"].count("published") == 1
     exec(given_up, found)  # noqa: S102 -- as above
     assert found["report"].batches == 0
+
+
+def test_discarded_records_are_found_by_a_scan(engine: Account) -> None:
+    """Those of an Outbox and hand-written ones; not what is published, nor another item that has a `state`."""
+    (command,) = re.findall(r"^\$ aws dynamodb scan ((?:.*\\\n)*.*)", DOCUMENT, re.MULTILINE)
+    words = iter(shlex.split(command.replace("\\\n", " ")))
+    given = {name.removeprefix("--"): next(words) for name in words}
+    shop = Shop(engine)
+    shop.emit("ORDER#1")
+    shop.sweeper(Bus(lambda _: CONTENT)).sweep()
+    shop.emit("ORDER#2")
+    shop.sweeper(Bus()).sweep()
+    assert ParkedRecords("shop", client=shop.client).discard("test data", all=True).count("discarded") == 1
+    for name, state in (("OUTBOX#by-hand", "ob_state"), ("META", "state")):
+        item = {"pk": {"S": "ORDER#3"}, "sk": {"S": name}, state: {"S": "discarded"}}
+        shop.client.put_item(TableName="shop", Item=item)
+    found = shop.client.scan(
+        TableName=given["table-name"],
+        FilterExpression=given["filter-expression"],
+        ExpressionAttributeNames=json.loads(given["expression-attribute-names"]),
+        ExpressionAttributeValues=json.loads(given["expression-attribute-values"]),
+    )["Items"]
+    assert {item["pk"]["S"] for item in found} == {"ORDER#1", "ORDER#3"}
+    (ours,) = (item for item in found if "ob_v" in item)
+    assert (ours["discarded_reason"], int(ours["discarded_at"]["N"]) > 0) == ({"S": "test data"}, True)
+    assert [item["sk"]["S"] for item in found if item is not ours] == ["OUTBOX#by-hand"]
 
 
 def test_the_moves_that_an_operator_makes_are_in_the_table_of_states() -> None:

@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import CredentialRetrievalError
 
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, NoClient
 from dynamodb_outbox.sdk.clients import OwnClient, table_config
 from dynamodb_outbox.sinks.options import own_config
 
@@ -108,7 +108,7 @@ def test_no_region_is_a_matter_of_configuration(monkeypatch: pytest.MonkeyPatch)
     """The error says what to set; once exactly that is set the same object works."""
     own = OwnClient("events", ONCE)
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(NoClient) as caught:
         own.get()
     advised = re.search(r"set (\w+) \(in code", str(caught.value))
     assert advised

@@ -32,7 +32,14 @@ def coded(code: str, status: int = 400) -> exceptions.ClientError:
         (answer({}), Said("Unknown", "", 500)),
         (answer({"Error": {"Code": None, "Message": None}}), Said("Unknown", "", 500)),
         (ZeroDivisionError("x"), Said("ZeroDivisionError", "x", 0)),
-        (exceptions.NoCredentialsError(), Said("NoCredentialsError", "Unable to locate credentials", 0)),
+        (
+            exceptions.NoCredentialsError(),
+            Said(
+                "NoCredentialsError",
+                "Unable to locate credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                0,
+            ),
+        ),
     ],
 )
 def test_code_words_and_status(error: Exception, expected: Said) -> None:

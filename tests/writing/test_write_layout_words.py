@@ -201,7 +201,7 @@ OWN_TABLE = "Layout(placement='table') and outbox_table=, and the table in table
         ),
         (Layout(), {"pk": True}, f"'pk' is True; {TEXT}"),
         (Layout(), {"pk": ""}, f"'pk' is ''; {TEXT}"),
-        (Layout(), {"pk": "A"}, f"'sk' is missing; {TEXT}"),
+        (Layout(), {"pk": "A"}, f"'sk' is missing; {TEXT} For a table with other keys: Layout(pk=..., sk=...)."),
         (NUMBERS, {"pk": b"5"}, f"'pk' is b'5'; {NUMBER}"),
         (TABLE, {"pk": 5}, f"'pk' is 5; {TEXT}"),
         (Layout(), {"pk": {"S": "A"}}, f"'pk' is {{'S': 'A'}}; {TEXT} Give Python values, not DynamoDB's wire form."),

@@ -27,6 +27,7 @@ from dynamodb_outbox.errors import (
     CommitFailed,
     CommitThrottled,
     CommitUnknown,
+    CommitUnreached,
     ConditionFailed,
     IdempotencyMismatch,
     NoGuard,
@@ -151,6 +152,7 @@ def test_pauses_grow_to_a_second_and_jitter_is_full() -> None:
         (Cancelled((CONFLICT, Reason("ProvisionedThroughputExceeded"))), CommitConflict),
         (Held("conflict", "ReplicatedWriteConflictException"), CommitConflict),
         (Held("throttle", "ThrottlingException"), CommitThrottled),
+        (Held("unreached", "EndpointConnectionError"), CommitUnreached),
     ],
 )
 def test_when_the_time_is_up_nothing_was_written(answer: Answer, error: type[CommitFailed]) -> None:

@@ -53,6 +53,12 @@ PLANS: dict[str, Callable[[], CommitPlan]] = {
 FAILED, NONE, CONFLICT = Reason("ConditionalCheckFailed"), Reason("None"), Reason("TransactionConflict")
 
 
+HELD: dict[str, Answer] = {
+    "throttle": Held("throttle", "ThrottlingException"),
+    "unreached": Held("unreached", "EndpointConnectionError"),
+}
+
+
 @dataclass
 class Server:
     """One table, one caller under test, and everybody else."""
@@ -91,12 +97,12 @@ class Server:
         return ItemRead(own if self.own_there else None)
 
     def _decide(self) -> Answer:
-        fate = self.draw(st.sampled_from(["ok"] * 6 + ["conflict", "throttle", "denied"]), label="server")
+        fate = self.draw(st.sampled_from(["ok"] * 6 + ["conflict", "denied", *HELD]), label="server")
         members = len(self.plan.labels)
         if fate == "denied":
             return Refused("AccessDeniedException")
-        if fate == "throttle":
-            return Held("throttle", "ThrottlingException")
+        if fate in HELD:
+            return HELD[fate]
         if fate == "conflict":
             return Cancelled((CONFLICT, *[NONE] * (members - 1)))
         if self.commits and self.now_ms < self.committed_ms + TOKEN_LIFE:

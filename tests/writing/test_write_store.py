@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import socket
 import warnings
 from typing import Any
 
@@ -15,8 +16,8 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
-    EndpointConnectionError,
     NoCredentialsError,
+    NoRegionError,
     ReadTimeoutError,
 )
 from botocore.parsers import ResponseParserError
@@ -33,6 +34,7 @@ from dynamodb_outbox.core.commit.answers import (
     Refused,
 )
 from dynamodb_outbox.errors import ClientRetriesWarning, ConfigurationError
+from dynamodb_outbox.local.client import local_client
 
 REQUEST = {
     "TransactItems": [{"Put": {"TableName": "shop", "Item": {"pk": {"S": "A"}, "sk": {"S": "B"}}}}],
@@ -159,7 +161,6 @@ def test_turned_away_for_good(code: str) -> None:
     [
         ReadTimeoutError(endpoint_url="x"),
         ConnectTimeoutError(endpoint_url="x"),
-        EndpointConnectionError(endpoint_url="x"),
         ConnectionClosedError(endpoint_url="x"),
         ResponseParserError("x"),
         refused("InternalServerError", 500),
@@ -172,6 +173,19 @@ def test_turned_away_for_good(code: str) -> None:
 def test_nobody_knows(outcome: Any) -> None:
     """Time-outs, broken connections, unreadable answers, server errors, an attempt in progress: lost."""
     assert isinstance(DynamoStore(client_with(outcome)).transact(REQUEST), Lost)
+
+
+def test_a_port_that_nobody_listens_on_was_sent_nothing() -> None:
+    """Botocore says so itself; of a client that repeats requests it says it of the last attempt alone."""
+    with socket.socket() as taken:  # bound, and not listening: nobody else gets the port
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        for attempts in (1, 2):
+            config = Config(retries={"total_max_attempts": attempts})
+            answer = DynamoStore(local_client("dynamodb", url, config=config)).transact(REQUEST)
+            assert isinstance(answer, Held)
+            assert (answer.kind, answer.repeated) == ("unreached", attempts > 1)
+            assert answer.detail.startswith("EndpointConnectionError: Could not connect to the endpoint")
 
 
 def test_an_error_without_a_status_is_lost() -> None:
@@ -203,9 +217,7 @@ def test_the_sdks_own_repetition_is_reported() -> None:
     denied = second(lost, refused("AccessDeniedException"))
     assert isinstance(denied, Refused)
     assert denied.repeated
-    assert second(lost, NoCredentialsError()) == Refused(
-        "NoCredentialsError: Unable to locate credentials", repeated=True
-    )
+    assert second(lost, NoRegionError()) == Refused("NoRegionError: You must specify a region.", repeated=True)
 
 
 def test_reading_an_item() -> None:

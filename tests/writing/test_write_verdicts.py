@@ -18,6 +18,7 @@ from dynamodb_outbox.errors import (
     CommitConflict,
     CommitFailed,
     CommitThrottled,
+    CommitUnreached,
     ConditionFailed,
     IdempotencyMismatch,
     NoGuard,
@@ -125,13 +126,16 @@ def test_an_answer_with_more_reasons_than_actions_is_told_all_the_same() -> None
     assert [failure.index for failure in error.failures] == [1, 2]
 
 
-@pytest.mark.parametrize(("kind", "error"), [("conflict", CommitConflict), ("throttle", CommitThrottled)])
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("conflict", CommitConflict), ("throttle", CommitThrottled), ("unreached", CommitUnreached)],
+)
 def test_a_request_that_was_held_says_why(kind: Any, error: type[CommitFailed]) -> None:
     """There is no action at fault; the text is DynamoDB's."""
     made = held(Held(kind, "Exception: in DynamoDB's words"))
     assert type(made) is error
     assert made.failures == ()
-    assert str(made).startswith("Exception: in DynamoDB's words. Nothing was written")
+    assert str(made).startswith("Exception: in DynamoDB's words. Nothing was ")
 
 
 def test_only_a_condition_of_an_own_item_says_that_it_stood() -> None:

@@ -2,7 +2,9 @@
 
 The line that matters runs between "nothing of this attempt was written" and "nobody knows". Only an error that
 DynamoDB itself answered with a 4xx status, or that arose before anything was sent, is on the first side. Everything
-else, and any error of botocore that is not listed here, is on the second: `Lost`.
+else, and any error of botocore that is not listed here, is on the second: `Lost`. EndpointConnectionError is on the
+first: botocore raises it where no connection came about (a name that is not found, a port that nobody listens on), and
+another error for a connection that broke, that took too long, or of a proxy.
 
 A client of our own makes one attempt, with short time-outs: the commit machine retries, so that no lost answer is
 hidden from it. A client that is passed in may repeat requests by itself; `repeated` in the answers says that it did.
@@ -15,7 +17,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from dynamodb_outbox.core.commit.answers import (
     Answer,
@@ -77,6 +79,8 @@ class DynamoStore:
             return self._answer_of(error, request)
         except NEVER_SENT as error:
             return Refused(str(said(error)), repeated=self._client.attempts > 1)
+        except EndpointConnectionError as error:
+            return Held("unreached", str(said(error)), repeated=self._client.attempts > 1)
         except TRANSPORT as error:
             return Lost(str(said(error)))
         return Committed()

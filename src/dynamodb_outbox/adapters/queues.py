@@ -93,7 +93,8 @@ class SqsMessages:
             what = said(error)
             if may_pass(error):
                 raise QueueUnavailable(str(what)) from error
-            raise QueueRefused(self._url, what.code, what.message) from error
+            reason = f"{what.message.rstrip('. ')} ({self._client.place})" if what.status else what.message
+            raise QueueRefused(self._url, what.code, reason) from error
 
 
 def _entries(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """The command `outbox`: it parses, calls, renders, and does nothing else.
 
 Exit statuses: 0 done; 1 the answer is no (a promise was broken); 2 the arguments cannot be used; 3 it could not be done
-(an extra is missing, a port is taken, the engine died, …); 128 and the signal's number when Ctrl-C (130), SIGTERM
-(143) or SIGHUP (129) ended it. Messages go to stderr, without a traceback.
+(an extra is missing, a port is taken, there is no Region, there are no credentials, nobody answers, …); 128 and the
+signal's number when Ctrl-C (130), SIGTERM (143) or SIGHUP (129) ended it. Messages go to stderr, without a traceback.
 
 Parsing needs nothing but the standard library. What a command needs is imported when it runs, so that a missing extra
 is a sentence that names it.
@@ -10,7 +10,6 @@ is a sentence that names it.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import importlib.util
@@ -32,10 +31,13 @@ from dynamodb_outbox.cli import (
     parked_arguments,
     redrive_arguments,
 )
+from dynamodb_outbox.cli.shell_words import in_shell_words
 from dynamodb_outbox.cli.unusable import STATUS, Unusable
-from dynamodb_outbox.errors import OutboxError
+from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
+from dynamodb_outbox.process.options import OptionParser
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
@@ -89,13 +91,15 @@ def _run(options: argparse.Namespace) -> int:
         status: int = command.run(options)
     except Unusable as error:
         return _complain(options, str(error), STATUS)
+    except NoClient:
+        raise
+    except ConfigurationError as error:
+        return _complain(options, in_shell_words(str(error), options), STATUS)
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outbox", description="Commit a change and its domain events to DynamoDB in one write."
-    )
+    parser = OptionParser(prog="outbox", description="Commit a change and its domain events to DynamoDB in one write.")
     parser.add_argument("--version", action="version", version=f"dynamodb-outbox {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo_arguments.add_to(commands)

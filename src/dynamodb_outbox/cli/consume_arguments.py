@@ -12,7 +12,7 @@ INBOX is an Inbox, or any handler that Lambda would call, by module and attribut
 current directory or PYTHONPATH. SIGTERM and Ctrl-C drain: nothing more is begun, and what has been begun is finished. A
 second one ends the command at once; messages that were worked on come again. AWS_ENDPOINT_URL is another endpoint.
 
-exit status: 0 it was asked to stop, 2 arguments, 3 the queue refuses to be read, 130 or 143 it was ended at once
+exit status: 0 it was asked to stop, 2 arguments, 3 the queue cannot be read, 130 or 143 it was ended at once
 """
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dynamodb_outbox.cli.cost_arguments import LOAD
 from dynamodb_outbox.cli.unusable import Unusable
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.cost import BESIDE, Load, Part, lines_of, total
+from dynamodb_outbox.infra.destinations import kind_of
 from dynamodb_outbox.infra.prices import PRICED, PRICES
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ _LARGE = 100
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the bill; raises Unusable for arguments that do not fit."""
+    """Print the bill; raises Unusable and ConfigurationError for arguments that do not fit."""
     given = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in LOAD}
-    try:
-        load = Load(**{name: value for name, value in given.items() if value is not None})
-    except ConfigurationError as error:
-        raise Unusable(str(error)) from None
+    if options.sink is not None:
+        given["sink"] = kind_of(options.sink)
+    load = Load(**{name: value for name, value in given.items() if value is not None})
     prices = _prices(dict(options.price or ()))
     text = json.dumps(_object(load, prices)) if options.json else "\n".join(_table(load, prices))
     sys.stdout.write(f"{text}\n")

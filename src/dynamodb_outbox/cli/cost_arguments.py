@@ -18,7 +18,7 @@ LOAD: dict[str, dict[str, Any]] = {
     "item-bytes": {"type": int, "metavar": "N", "help": "bytes of the item that changes (default: 1,000)"},
     "guarded": {"action": "store_true", "default": None, "help": "commits have an idempotency_key"},
     "settle": {"help": "expire (default), mark, delete or none"},
-    "sink": {"help": "bus (default), topic, topic.fifo, queue or queue.fifo"},
+    "sink": {"help": "bus (default), topic, topic.fifo, queue or queue.fifo; or as `outbox infra` takes it"},
     "per-invocation": {"type": int, "metavar": "N", "help": "records that the relay gets at once (default: 10)"},
     "call-ms": {"type": int, "metavar": "MS", "help": "how long a call of AWS takes (default: 20)"},
     "memory-mb": {"type": int, "metavar": "MB", "help": "of the functions (default: 512)"},

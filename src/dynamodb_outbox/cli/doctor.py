@@ -16,7 +16,7 @@ from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.functions import Assumed
 from dynamodb_outbox.doctor.report import report_on
 from dynamodb_outbox.environment.settings import layout_from
-from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
+from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -37,14 +37,18 @@ _INDENT = " " * 8
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the report; return 0 when nothing but notes was found, else 1. Raises Unusable when it cannot run."""
-    environment = environment_of(options)
+    """Print the report; return 0 when nothing but notes was found, else 1.
+
+    Raises Unusable and ConfigurationError for what options, variables or the template say, NotAnswered when the account
+    cannot be looked at.
+    """
+    asked = _asked(options, environment_of(options))
     try:
-        asked = _asked(options, environment)
         report = report_on(system_of(_inventory(options, asked), asked))
-    except (ConfigurationError, InvalidEnvironment) as error:
-        where = f"{options.template}: " if options.template else ""
-        raise Unusable(f"{where}{error}") from None
+    except ConfigurationError as error:
+        if not options.template:
+            raise
+        raise Unusable(f"{options.template}: {error}") from None
     text = json.dumps(report.to_json()) + "\n" if options.json else "".join(f"{line}\n" for line in _lines(report))
     sys.stdout.write(text)
     return 0 if report.is_well else _NOT_WELL

@@ -20,8 +20,8 @@ _EPILOG = """\
 OUTBOX_TABLE and OUTBOX_LAYOUT count where an option is not given, and AWS's own variables for Region, credentials and
 endpoints. With --template nothing is asked of an account, and OUTBOX_TABLE does not count.
 
-exit status: 0 nothing but notes was found, 1 warnings or errors were, 2 it could not run: arguments, a file that is no
-template, no credentials, no such table
+exit status: 0 nothing but notes was found, 1 warnings or errors were, 2 arguments, or a file that is no template, 3 the
+account could not be looked at: no Region, no credentials, no such table, no answer
 """
 
 

@@ -21,9 +21,8 @@ def add_to(commands: Any) -> None:
     add("--ordering", default="key", help="key (default) or none")
     add("--on-poison", default="park", metavar="WHAT", help="park (default), park_key or block")
     add("--parallelization", type=int, default=1, metavar="N", help="of the relay's mapping (default: 1)")
-    add(
-        "--sink", default="bus", metavar="KIND", help="bus (default), topic, topic.fifo, queue or queue.fifo; or an ARN"
-    )
+    kinds = "bus (default), topic, topic.fifo, queue or queue.fifo; or as `outbox infra` takes it"
+    add("--sink", default="bus", help=kinds)
     add("--no-sweeper", action="store_true", help="no sweeper runs")
     add("--no-bucket", action="store_true", help="the mapping's on-failure destination is no bucket")
     add("--hand-written", action="store_true", help="the records are another program's, and in no index")

@@ -24,12 +24,8 @@ _OTHERWISE = ("sink", "route", "layout", "settle", "env")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the rendering; raises Unusable for arguments that do not fit."""
-    try:
-        deployment = deployment_of(options)
-    except ConfigurationError as error:
-        raise Unusable(str(error)) from None
-    sys.stdout.write(_rendered(deployment, options))
+    """Print the rendering; raises Unusable and ConfigurationError for arguments that do not fit."""
+    sys.stdout.write(_rendered(deployment_of(options), options))
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.errors import ConfigurationError, OutboxError
 from dynamodb_outbox.infra.package import package
 
 if TYPE_CHECKING:
@@ -15,8 +16,11 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the package and say how large it is. Raises OSError when it cannot be written."""
-    made = package()
+    """Write the package and say how large it is. Raises OSError and OutboxError when that cannot be done."""
+    try:
+        made = package()
+    except ConfigurationError as error:
+        raise OutboxError(str(error)) from None  # no argument is to blame
     options.output.write_bytes(made.content)
     said = {"file": str(options.output), "bytes": len(made.content), "sha256": made.sha256}
     if options.json:

@@ -12,7 +12,6 @@ from dynamodb_outbox.cli.told import moment, plain
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import layout_from, settings_of
 from dynamodb_outbox.environment.variables import SWEEP
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.recover import ParkedRecords
 from dynamodb_outbox.words import counted
 
@@ -33,14 +32,12 @@ _HEADS = ("id", "key", "events", "refused as", "times", "parked")
 def run(options: argparse.Namespace) -> int:
     """Run the command; return 0 when all that was asked for is done, 1 when something was left, or not found.
 
-    Raises Unusable for what the options and variables say, TableUnavailable when the table cannot be read.
+    Raises Unusable and ConfigurationError for what the options and variables say, TableUnavailable when the table
+    cannot be read.
     """
     environment = environment_of(options)
     action = {"list": _list, "show": _show, "redrive": _redrive, "discard": _discard}[options.action]
-    try:
-        return action(_records(environment), options, environment)
-    except ConfigurationError as error:
-        raise Unusable(str(error)) from None
+    return action(_records(environment), options, environment)
 
 
 def _records(environment: Mapping[str, str]) -> ParkedRecords:
@@ -68,7 +65,8 @@ def _show(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, s
         for record, events in found:
             _print(*_told(record, events))
     if not found:
-        sys.stderr.write(f"outbox parked: nothing is parked under the id {options.id!r}\n")
+        said = f"nothing is parked under the id {options.id!r} (discarded: docs/recovery.md)"
+        sys.stderr.write(f"outbox parked: {said}\n")
     return 0 if found else _UNDONE
 
 

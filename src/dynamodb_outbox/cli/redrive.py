@@ -11,7 +11,6 @@ from dynamodb_outbox.cli.told import plain
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import settings_of
 from dynamodb_outbox.environment.variables import SWEEP
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.recover import FailedBatches
 from dynamodb_outbox.words import counted
 
@@ -29,28 +28,25 @@ _OF_THE_SWEEP = "min_age"
 def run(options: argparse.Namespace) -> int:
     """Run the command; return 0 when all that was found is accounted for, 1 when something is not.
 
-    Raises Unusable for what the options and variables say; BucketUnavailable, QueueRefused, QueueUnavailable,
-    TableUnavailable when it cannot be done.
+    Raises Unusable and ConfigurationError for what the options and variables say; BucketUnavailable, QueueRefused,
+    QueueUnavailable, TableUnavailable when it cannot be done.
     """
     forgotten = "--forget-lost" if options.forget_lost else "--forget-gone" if options.forget_gone else None
     if options.from_s3 is not None and forgotten is not None:
         raise Unusable(f"{forgotten} deletes messages of a queue: objects are left as they are")
-    try:
-        settings = settings_of(environment_of(options), SWEEP)
-        arguments = {name: value for name, value in settings.arguments.items() if name != _OF_THE_SWEEP}
-        batches = FailedBatches(settings.sink, layout=settings.layout, **arguments)
-        if options.from_s3 is not None:
-            report = batches.from_s3(options.from_s3, publish_gone=options.gone, dry_run=options.dry_run)
-        else:
-            report = batches.from_queue(
-                options.from_queue,
-                publish_gone=options.gone,
-                forget_gone=options.forget_gone,
-                forget_lost=options.forget_lost,
-                dry_run=options.dry_run,
-            )
-    except ConfigurationError as error:
-        raise Unusable(str(error)) from None
+    settings = settings_of(environment_of(options), SWEEP)
+    arguments = {name: value for name, value in settings.arguments.items() if name != _OF_THE_SWEEP}
+    batches = FailedBatches(settings.sink, layout=settings.layout, **arguments)
+    if options.from_s3 is not None:
+        report = batches.from_s3(options.from_s3, publish_gone=options.gone, dry_run=options.dry_run)
+    else:
+        report = batches.from_queue(
+            options.from_queue,
+            publish_gone=options.gone,
+            forget_gone=options.forget_gone,
+            forget_lost=options.forget_lost,
+            dry_run=options.dry_run,
+        )
     lines = [json.dumps(report.to_json())] if options.json else list(map(plain, _told(report)))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()

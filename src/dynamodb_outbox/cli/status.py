@@ -10,7 +10,6 @@ from dynamodb_outbox.cli.outbox_arguments import environment_of
 from dynamodb_outbox.cli.told import moment, span
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.environment.settings import layout_from
-from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
 from dynamodb_outbox.local.position import positions_of
 from dynamodb_outbox.recover import status_of
 from dynamodb_outbox.sdk.clients import OwnClient, table_config
@@ -33,17 +32,15 @@ _TIMEOUT_S = 5.0
 def run(options: argparse.Namespace) -> int:
     """Run the command; return 0 when all is well, 1 when the oldest pending record is too old or too many are parked.
 
-    Raises Unusable for what the options and variables say, TableUnavailable when the status cannot be told.
+    Raises Unusable and ConfigurationError for what the options and variables say, TableUnavailable when the status
+    cannot be told.
     """
     environment = environment_of(options)
     table = environment.get("OUTBOX_TABLE", "").strip()
     if not table:
         raise Unusable("--table is not given, and OUTBOX_TABLE not set: neither names the outbox's table")
-    try:
-        status = status_of(table, layout=layout_from(environment))
-        shards = None if options.checkpoint is None else _shards(options.checkpoint, table)
-    except InvalidEnvironment as error:
-        raise Unusable(str(error)) from None
+    status = status_of(table, layout=layout_from(environment))
+    shards = None if options.checkpoint is None else _shards(options.checkpoint, table)
     wrong = _wrong(status, options.max_age, options.max_parked)
     if options.json:
         stream = None if shards is None else [shard.to_json() for shard in shards]
@@ -59,10 +56,7 @@ def run(options: argparse.Namespace) -> int:
 def _shards(checkpoint: Path, table: str) -> tuple[ShardPosition, ...]:
     config = table_config(_TIMEOUT_S)
     tables, streams = (OwnClient(service, config).get() for service in ("dynamodb", "dynamodbstreams"))
-    try:
-        return positions_of(checkpoint, table, tables=tables, streams=streams)
-    except ConfigurationError as error:
-        raise Unusable(str(error)) from None
+    return positions_of(checkpoint, table, tables=tables, streams=streams)
 
 
 def _wrong(status: OutboxStatus, max_age_s: int, max_parked: int) -> list[str]:

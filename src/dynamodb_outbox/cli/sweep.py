@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.aws_lambda import sweeper_from
 from dynamodb_outbox.cli.outbox_arguments import environment_of
-from dynamodb_outbox.cli.unusable import Unusable
-from dynamodb_outbox.errors import InvalidEnvironment
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
@@ -26,13 +24,13 @@ _LEFT = 1
 def run(options: argparse.Namespace) -> int:
     """Run the command; return 0 when nothing that is old enough was left, 1 when something was.
 
-    Without --once and --dry-run it goes on until a signal ends it. Raises Unusable for what the options and variables
-    say, TableUnavailable when a sweep cannot be done.
+    Without --once and --dry-run it goes on until a signal ends it. Raises ConfigurationError for what the options and
+    variables say, TableUnavailable when a sweep cannot be done.
     """
-    try:
-        sweeper = sweeper_from(environment_of(options))
-    except InvalidEnvironment as error:
-        raise Unusable(str(error)) from None
+    sweeper = sweeper_from(environment_of(options))
+    if not (options.once or options.dry_run):
+        sys.stderr.write(f"outbox sweep: every {options.every} s, until it is stopped; --once sweeps once\n")
+        sys.stderr.flush()
     while True:
         report = sweeper.sweep(dry_run=options.dry_run)
         last = options.once or options.dry_run
@@ -60,7 +58,7 @@ def _told(report: SweepReport) -> str:
         "record left, see the log": report.left,
         "record too young": report.young,
         "record of other Regions": report.elsewhere,
-        "record of other layouts": report.others,
+        "record of other layouts, left to a sweeper that has theirs": report.others,
     }
     for what, count in more.items():
         if count:

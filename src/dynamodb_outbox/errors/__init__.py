@@ -32,6 +32,7 @@ from dynamodb_outbox.errors.committing import (
     CommitFailed,
     CommitThrottled,
     CommitUnknown,
+    CommitUnreached,
     ConditionFailed,
     IdempotencyMismatch,
     NoGuard,
@@ -66,6 +67,7 @@ from dynamodb_outbox.errors.relaying import KeyNotReleased, TableMismatch
 from dynamodb_outbox.errors.root import (
     ConfigurationError,
     InvalidEnvironment,
+    NoClient,
     OutboxError,
     PortTaken,
 )
@@ -79,6 +81,7 @@ __all__ = [
     "CommitFailed",
     "CommitThrottled",
     "CommitUnknown",
+    "CommitUnreached",
     "ConditionFailed",
     "ConfigurationError",
     "DuplicateAction",
@@ -98,6 +101,7 @@ __all__ = [
     "LimitExceeded",
     "MissingKey",
     "NestedTransaction",
+    "NoClient",
     "NoGuard",
     "NotCommitted",
     "OutboxError",

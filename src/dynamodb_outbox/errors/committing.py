@@ -17,6 +17,7 @@ __all__ = [
     "CommitFailed",
     "CommitThrottled",
     "CommitUnknown",
+    "CommitUnreached",
     "ConditionFailed",
     "IdempotencyMismatch",
     "NoGuard",
@@ -79,6 +80,13 @@ class CommitThrottled(CommitFailed):
 
     retryable = True
     advice = "Nothing was written: commit() may be called again; look at the table's capacity."
+
+
+class CommitUnreached(CommitFailed):
+    """No connection to DynamoDB came about for the whole time budget: nothing was sent, so nothing was written."""
+
+    retryable = True
+    advice = "Nothing was sent: commit() may be called again; look at the endpoint and the network."
 
 
 class CommitUnknown(OutboxError):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfigurationError",
     "InvalidEnvironment",
+    "NoClient",
     "OutboxError",
     "PortTaken",
 ]
@@ -23,6 +24,10 @@ class OutboxError(Exception):
 
 class ConfigurationError(OutboxError):
     """An argument of a constructor, or a setting, cannot work as given."""
+
+
+class NoClient(ConfigurationError):
+    """No client of AWS can be made: no Region is configured, or a profile or an endpoint that is named cannot work."""
 
 
 class InvalidEnvironment(ConfigurationError):

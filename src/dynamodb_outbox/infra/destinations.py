@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.infra.references import Value
 
-__all__ = ["Destination", "default_buses", "destination"]
+__all__ = ["Destination", "default_buses", "destination", "kind_of"]
 
 Kind = Literal["bus", "topic", "queue"]
 
@@ -85,3 +85,11 @@ def destination(text: str) -> Destination:
     sample = _SAMPLE.format(service=service, resource=before + name)
     sink_from_arn(sample)
     return Destination(_KINDS[service], Local(service, before + name), sample, is_here=True)
+
+
+def kind_of(text: str) -> str:
+    """Return the kind of the destination that a text names, "topic.fifo" of a FIFO topic; else the text as it is."""
+    if ":" not in text:
+        return text
+    kind = destination(text).kind
+    return f"{kind}.fifo" if kind != "bus" and text.endswith(".fifo") else kind

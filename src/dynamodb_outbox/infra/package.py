@@ -19,7 +19,7 @@ from dynamodb_outbox.errors import ConfigurationError
 
 __all__ = ["LEFT_OUT", "Package", "package"]
 
-LEFT_OUT = frozenset(("cdk.py", "cli", "doctor", "infra", "local", "testing"))
+LEFT_OUT = frozenset(("cdk.py", "cli", "doctor", "infra", "local", "template_text.py", "testing"))
 """Parts of the library that no function uses."""
 
 _HANDLERS = ("__init__.py", "aws_lambda.py")

@@ -3,23 +3,25 @@
     python -m dynamodb_outbox.local --table shop --bus orders --queue billing
 
 Each table has the default layout, a stream of both images and a TTL attribute; each queue gets every event of each bus,
-and every message of each topic. All data is gone at the end.
+and every message of each topic. All is made in us-east-1, whatever Region the shell
+has, and gone at the end.
 """
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import OutboxError
-from dynamodb_outbox.local.client import DEFAULT_ACCOUNT
+from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, REGION
 from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.provision import create_bus, create_queue, create_table, create_topic, route, subscribe
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -34,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with stop_on_signals(signal.SIGTERM, signal.SIGINT) as stop, Engine(options.port) as engine:
             _provide(engine, options)
-            print(f"{engine.url} answers, account {DEFAULT_ACCOUNT}", flush=True)  # noqa: T201 -- what it was started for
+            ready = f"{engine.url} answers, account {DEFAULT_ACCOUNT}, Region {REGION}"
+            print(ready, flush=True)  # noqa: T201 -- what it was started for
             while not stop.wait(_ALIVE_EVERY_S):
                 engine.check()
     except OutboxError as error:
@@ -59,7 +62,7 @@ def _provide(engine: Engine, options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.local", description="Run the local engine until it is stopped."
     )
     parser.add_argument("--port", type=int, default=_PORT, help="on 127.0.0.1; 0 takes a free one (%(default)s)")

@@ -30,15 +30,19 @@ _FORMAT = 1
 
 
 class CheckpointCorrupt(OutboxError):
-    """The checkpoint file at `path` cannot be read; `reason` says why."""
+    """The file at `path` cannot be read as a checkpoint; `reason` says why; `ours`: it looks like one of ours."""
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, *, ours: bool = True) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(
-            f"{path} is no checkpoint ({reason}). Remove it to start again, at TRIM_HORIZON, from the oldest record of "
-            "the stream: records that were processed are delivered again, and none is lost"
+        self.ours = ours
+        advice = (
+            "Remove it to start again, at TRIM_HORIZON, from the oldest record of the stream: records that were "
+            "processed are delivered again, and none is lost"
+            if ours
+            else "It is left as it is: give the checkpoint another name"
         )
+        super().__init__(f"{path} is no checkpoint ({reason}). {advice}")
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,12 @@ class CheckpointFile:
             self.fresh = True
             return {}
         except ValueError as error:
-            raise CheckpointCorrupt(self._path, str(error)) from None
+            raise CheckpointCorrupt(self._path, str(error), ours=False) from None
         except RecursionError:
-            raise CheckpointCorrupt(self._path, "nested too deeply") from None
+            raise CheckpointCorrupt(self._path, "nested too deeply", ours=False) from None
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise CheckpointCorrupt(self._path, f"not of format {_FORMAT}")
+            ours = isinstance(content, dict) and content.keys() >= {"stream", "shards"}
+            raise CheckpointCorrupt(self._path, f"not of format {_FORMAT}", ours=ours)
         if content.get("stream") != self._stream:
             self.discarded = True
             return {}

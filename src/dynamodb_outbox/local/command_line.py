@@ -16,19 +16,29 @@ from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.environment import function_environment, withheld_endpoints
 from dynamodb_outbox.local.function import FunctionProcess
 from dynamodb_outbox.process.lifeline import end_with_parent
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["common_arguments", "function_process", "run_until_stopped", "setting"]
+__all__ = ["HandlerUnusable", "check_loads", "common_arguments", "function_process", "run_until_stopped", "setting"]
 
+_NO_HANDLER = ("Runtime.ImportModuleError", "Runtime.HandlerNotFound")
 _log = logging.getLogger(__name__)
+
+
+class HandlerUnusable(OutboxError):
+    """The handler cannot be loaded: `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"--handler {reason}")
 
 
 def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     """Return a parser with the arguments that every event source takes."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser = OptionParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--endpoint", required=True, metavar="URL", help="the engine, for the source and the function")
     parser.add_argument("--account", required=True, metavar="DIGITS", help="12 digits, used as the access key")
     parser.add_argument("--region", default=REGION)
@@ -68,6 +78,16 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
             options.endpoint, options.account, region=options.region, extra=dict(options.env)
         ),
     )
+
+
+def check_loads(function: FunctionProcess) -> None:
+    """Load a function before anything is read for it. Raises HandlerUnusable: it is misspelt, or cannot be imported.
+
+    Whatever else befalls its process is tried again with the first invocation.
+    """
+    failure = function.load()
+    if failure is not None and failure.kind in _NO_HANDLER:
+        raise HandlerUnusable(failure.message)
 
 
 def setting(text: str) -> tuple[str, str]:

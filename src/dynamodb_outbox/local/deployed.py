@@ -1,9 +1,9 @@
 r"""A stack of `outbox infra cloudformation` on the local engine, with its mapping running, until it is stopped.
 
     outbox package
-    outbox infra cloudformation --table shop --sink bus:orders --notify ops@example.com --json > template.json
+    outbox infra cloudformation --table shop --sink bus:orders --notify ops@example.com > template.yaml
     python -m dynamodb_outbox.local.deployed --endpoint http://127.0.0.1:4566 --account 000000000000 \
-        --template template.json --package outbox.zip --checkpoint relay.json
+        --template template.yaml --package outbox.zip --checkpoint relay.json
 
 The functions are those of the package, run by the engine with the variables, the time-out and (the sweeper) the
 schedule of the template. `local.stack` says what is different from AWS, `local.mapping` how the mapping is run. Without
@@ -12,8 +12,6 @@ schedule of the template. `local.stack` says what is different from AWS, `local.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -32,8 +30,11 @@ from dynamodb_outbox.local.mapping import DeployedFunction, config_of, failure_b
 from dynamodb_outbox.local.source import PATIENCE, EventSource
 from dynamodb_outbox.local.stack import deploy, physical_ids
 from dynamodb_outbox.process.journal import Journal
+from dynamodb_outbox.process.options import OptionParser
+from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from dynamodb_outbox.process.stop import StopFlag
@@ -108,16 +109,18 @@ def _deploy(client: Callable[[str], Any], options: argparse.Namespace) -> None:
 def _template_in(file: Path) -> dict[str, Any]:
     """Return the template in a file. Raises ConfigurationError for what is none: then nothing is made."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ConfigurationError(
-            f"{file}: no JSON ({error}); `outbox infra cloudformation --json` prints it."
-        ) from None
-    resources = found.get("Resources") if isinstance(found, dict) else None
-    parts = list(resources.values()) if isinstance(resources, dict) else []
-    if not parts or not all(map(_is_resource, parts)) or not isinstance(found.get("Outputs", {}), dict):
-        raise ConfigurationError(f"{file}: no template: a JSON object with `Resources`, each of a `Type`, is needed.")
-    return dict(found)
+        found = parsed(file.read_text(encoding="utf-8"))
+    except (ConfigurationError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: no template: {error}") from None
+    parts = list(found["Resources"].values())
+    others = [found.get(section, {}) for section in ("Parameters", "Outputs")]
+    if not parts or not all(map(_is_resource, parts)) or not all(map(_is_section, others)):
+        raise ConfigurationError(f"{file}: no template: `Resources`, each of a `Type`, are needed.")
+    return found
+
+
+def _is_section(part: Any) -> bool:
+    return isinstance(part, dict) and all(isinstance(each, dict) for each in part.values())
 
 
 def _is_resource(part: Any) -> bool:
@@ -129,7 +132,7 @@ def _tell(text: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.local.deployed",
         description="Deploy a template of `outbox infra cloudformation` on the local engine, and run its mapping.",
     )
@@ -137,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--endpoint", required=True, metavar="URL", help="the engine")
     add("--account", required=True, metavar="DIGITS", help="12 digits, used as the access key")
     add("--region", default=REGION)
-    add("--template", type=Path, metavar="FILE", help="CloudFormation as JSON; without it the stack is there already")
+    add("--template", type=Path, metavar="FILE", help="CloudFormation; without it the stack is there already")
     add("--package", type=Path, metavar="FILE", help="the functions' code, as `outbox package` writes it")
     add("--stack", default="outbox", metavar="NAME", help="the stack's name (%(default)s)")
     add(

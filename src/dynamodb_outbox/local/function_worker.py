@@ -137,7 +137,8 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
     except AttributeError as error:
         return _error("Runtime.HandlerNotFound", f"{handler}: {_text(error)}")
     except Exception as error:  # noqa: BLE001 -- the user's module may raise anything; it is reported
-        _show_traceback()
+        if not (isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0])):
+            _show_traceback()
         return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {_text(error)}")
     if not callable(found):
         return _error("Runtime.HandlerNotFound", f"{handler} is not callable")

@@ -24,7 +24,7 @@ from dynamodb_outbox.core.eventsource.answers import Answer, FunctionFailed, Rep
 from dynamodb_outbox.core.limits import RECEIVE_MESSAGES
 from dynamodb_outbox.errors import ConfigurationError, QueueRefused, QueueUnavailable
 from dynamodb_outbox.local.client import REGION, local_client
-from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.command_line import check_loads, common_arguments, function_process, run_until_stopped
 from dynamodb_outbox.local.complaints import Complaints
 from dynamodb_outbox.process.journal import Journal
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass, said
@@ -174,7 +174,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
         Journal(options.log) as journal,
         Journal(options.deliveries) as deliveries,
     ):
-        QueueSource(
+        source = QueueSource(
             client=sqs,
             url=url,
             arn=arn,
@@ -185,7 +185,9 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
             region=options.region,
             deliveries=deliveries,
             journal=journal,
-        ).run()
+        )
+        check_loads(function)
+        source.run()
 
 
 def _find(sqs: Any, queue: str) -> tuple[str, str]:

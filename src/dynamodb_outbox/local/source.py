@@ -41,7 +41,7 @@ from dynamodb_outbox.errors import ConfigurationError, StreamMissing, StreamRefu
 from dynamodb_outbox.local.alone import alone_with
 from dynamodb_outbox.local.checkpoint import CheckpointFile, Position
 from dynamodb_outbox.local.client import local_client
-from dynamodb_outbox.local.command_line import common_arguments, function_process, run_until_stopped
+from dynamodb_outbox.local.command_line import check_loads, common_arguments, function_process, run_until_stopped
 from dynamodb_outbox.local.complaints import Complaints
 from dynamodb_outbox.local.on_failure import FailureDirectory, mapped
 from dynamodb_outbox.local.ttl import ExpiredItems, ttl_attribute
@@ -415,7 +415,7 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
     arn = stream_arn(tables, options.table)
     print(f"reading {arn} until stopped; --log FILE tells what happens", file=sys.stderr)  # noqa: T201 -- a program's word
     with alone_with(options.checkpoint), function_process(options) as function, Journal(options.log) as journal:
-        EventSource(
+        source = EventSource(
             stream=DynamoDbStream(streams, arn),
             function=function,
             checkpoint=CheckpointFile(options.checkpoint, arn),
@@ -427,7 +427,9 @@ def _run(options: argparse.Namespace, stop: StopFlag) -> None:
             poll_interval_ms=options.poll_interval_ms,
             current_arn=lambda: stream_arn(tables, options.table),
             journal=journal,
-        ).run()
+        )
+        check_loads(function)
+        source.run()
 
 
 def _failure_directory(options: argparse.Namespace, arn: str) -> FailureDirectory | None:

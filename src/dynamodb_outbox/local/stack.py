@@ -25,7 +25,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.errors import OutboxError
+from botocore.exceptions import ClientError, ParamValidationError
+
+from dynamodb_outbox.errors import ConfigurationError, OutboxError
+from dynamodb_outbox.sdk.errors import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +38,7 @@ __all__ = ["Adapted", "StackFailed", "TableThere", "adapted", "deploy", "physica
 _TABLE = "AWS::DynamoDB::Table"
 _MAPPING = "AWS::Lambda::EventSourceMapping"
 _ARCHIVE = "AWS::Events::Archive"
+_OF_CODE = ("CodeBucket", "CodeKey")
 _SOURCE_OF = "SourceOf"  # with an archive's id: the output that tells the ARN of its bus
 _LOOK_EVERY_S = 0.1
 _PATIENCE_S = 60.0
@@ -103,9 +107,11 @@ def deploy(
     """Deploy a template of `outbox infra cloudformation`, with `package` as the functions' code.
 
     `client` returns the engine's boto3 client of a service, `parameters` are the template's beside CodeBucket and
-    CodeKey. Returns the ids of the resources that were left out. Raises TableThere, StackFailed, and what boto3 raises.
+    CodeKey. Returns the ids of the resources that were left out. Raises ConfigurationError for a parameter that is not
+    given, or names a stream that is not there, TableThere, StackFailed, and what boto3 raises.
     """
     fitting = adapted(template)
+    _refuse_parameters(client, template, parameters or {})
     _refuse_to_replace(client("dynamodb"), fitting.template["Resources"])
     given = {**_stored(client, package), **(parameters or {})}
     stacks = client("cloudformation")
@@ -138,13 +144,32 @@ def _refuse_to_replace(tables: Any, resources: Mapping[str, Any]) -> None:
         raise TableThere(name)
 
 
+def _refuse_parameters(client: Callable[[str], Any], template: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for a parameter without a value, and for a stream of a mapping that is not there."""
+    for name, told in (template.get("Parameters") or {}).items():
+        if name not in (*given, *_OF_CODE) and "Default" not in told:
+            says = told.get("Description")
+            raise ConfigurationError(
+                f"the template's parameter {name} has no value{f' ({says})' if says else ''}: --parameter {name}=..."
+            )
+    for id_ in _of_type(template["Resources"], _MAPPING):
+        source = template["Resources"][id_].get("Properties", {}).get("EventSourceArn")
+        name = str(source.get("Ref")) if isinstance(source, dict) else ""
+        if name not in given:
+            continue
+        try:
+            client("dynamodbstreams").describe_stream(StreamArn=given[name], Limit=1)
+        except (ClientError, ParamValidationError) as error:
+            raise ConfigurationError(f"--parameter {name}={given[name]} is no stream here: {said(error)}") from None
+
+
 def _stored(client: Callable[[str], Any], package: bytes) -> dict[str, str]:
     """Store the package in a bucket of the account's, and return the parameters that say where."""
     bucket = f"outbox-packages-{client('sts').get_caller_identity()['Account']}"
     key = f"{hashlib.sha256(package).hexdigest()}.zip"
     client("s3").create_bucket(Bucket=bucket)
     client("s3").put_object(Bucket=bucket, Key=key, Body=package)
-    return {"CodeBucket": bucket, "CodeKey": key}
+    return dict(zip(_OF_CODE, (bucket, key), strict=True))
 
 
 def physical_ids(stacks: Any, name: str, kind: str | None = None) -> dict[str, str]:

@@ -18,7 +18,7 @@ from dynamodb_outbox._version import __version__
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.error_codes import NO_TABLE
 from dynamodb_outbox.core.timing import attempts_of, call_ms
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import ConfigurationError, NoClient
 from dynamodb_outbox.sdk.errors import said
 
 __all__ = ["OwnClient", "TableClient", "table_config"]
@@ -68,7 +68,7 @@ class OwnClient:
         return f"Region {meta.region_name!r}, endpoint {getattr(meta, 'endpoint_url', None)}"
 
     def get(self) -> Any:
-        """Return the client. Raises ConfigurationError when none can be made: no Region, or settings that are wrong."""
+        """Return the client. Raises NoClient when none can be made: no Region, or settings that are wrong."""
         if self._client is None:
             with self._making:
                 if self._client is None:
@@ -82,13 +82,11 @@ class OwnClient:
             config = self._config.merge(Config(user_agent=_user_agent()))
             return session.client(self._service, region_name=region, config=config)
         except NoRegionError:
-            raise ConfigurationError(
-                "no AWS Region is configured: set AWS_REGION (in code, client= does, too)."
-            ) from None
+            raise NoClient("no AWS Region is configured: set AWS_REGION (in code, client= does, too).") from None
         except CredentialRetrievalError:
             raise  # whoever hands out credentials may be back at the next call
         except (BotoCoreError, ValueError) as error:  # an unknown profile, a Region or an endpoint of no such form
-            raise ConfigurationError(f"no client of {self._service!r} can be made: {error}") from error
+            raise NoClient(f"no client of {self._service!r} can be made: {error}") from error
 
 
 class TableClient(OwnClient):

@@ -73,6 +73,8 @@ def said(error: Exception) -> Said:
     if isinstance(error, ParamValidationError):
         first = str(error.kwargs.get("report", "")).partition("\n")[0]
         return Said(name, first.partition(", value:")[0], 0)
+    if isinstance(error, NoCredentialsError):
+        return Said(name, f"{error}: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", 0)
     return Said(name, str(error), 0)
 
 

@@ -49,9 +49,9 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Held:
-    """The request was turned away for now, and nothing of this attempt is written: `conflict` or `throttle`."""
+    """The request was turned away for now, or could not leave (`unreached`), and nothing of this attempt is written."""
 
-    kind: Literal["conflict", "throttle"]
+    kind: Literal["conflict", "throttle", "unreached"]
     detail: str
     repeated: bool = False
 

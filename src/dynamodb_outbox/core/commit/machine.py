@@ -21,7 +21,8 @@ of an attempt that was committed. Three things dispel it, in this order of stren
 3. Absence of the evidence, but only while nothing can have removed it, and only after a cancellation: a request that
    was merely refused (rights, for one) says nothing about an earlier one that may still be under way.
 
-What is left is CommitUnknown: never a guess. From it, and from CommitConflict and CommitThrottled, `begin` goes on.
+What is left is CommitUnknown: never a guess. From it, and from CommitConflict, CommitThrottled and CommitUnreached,
+`begin` goes on.
 
 Two things are taken for granted. `now_ms` never goes back and does not lag behind real time, or a token would outlive
 its life (`core.commit.steady`). And a request that is sent is at work within a minute, or never: hence 9 minutes.

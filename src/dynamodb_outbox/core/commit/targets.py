@@ -181,8 +181,10 @@ def _value_advice(key: Mapping[str, Any], name: str, table: str, tables: Tables)
     value = key.get(name)
     if isinstance(value, Mapping) and len(value) == 1 and not _NEEDED.keys().isdisjoint(value):
         return " Give Python values, not DynamoDB's wire form."
-    if (advice := _schema_advice(table, tables)) or table_name(table) in tables.schemas or name not in key:
+    if (advice := _schema_advice(table, tables)) or table_name(table) in tables.schemas:
         return advice
+    if name not in key:
+        return " For a table with other keys: Layout(pk=..., sk=...)."
     kind = next((each for each in ("N", "B") if _is_of(value, each)), None)
     if kind is None or tables.layout.placement == "table" or tables.keys.types[name] != "S":
         return ""

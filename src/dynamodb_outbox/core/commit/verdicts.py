@@ -15,6 +15,7 @@ from dynamodb_outbox.errors import (
     CommitConflict,
     CommitFailed,
     CommitThrottled,
+    CommitUnreached,
     ConditionFailed,
     IdempotencyMismatch,
     NoGuard,
@@ -62,8 +63,9 @@ def _failure(index: int, reason: Reason, plan: CommitPlan) -> ActionFailure:
 
 
 def held(answer: Held) -> CommitFailed:
-    """Return the error for a request that was turned away until the time was up."""
-    return _ERRORS[answer.kind]((), detail=answer.detail)
+    """Return the error for a request that was turned away, or could not leave, until the time was up."""
+    error = CommitUnreached if answer.kind == "unreached" else _ERRORS[answer.kind]
+    return error((), detail=answer.detail)
 
 
 def retryable(answer: Cancelled) -> bool:

@@ -14,11 +14,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, CredentialRetrievalError, NoCredentialsError, PartialCredentialsError
 
 from dynamodb_outbox.doctor.inventory import Unseen
-from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.sdk.clients import OwnClient
 from dynamodb_outbox.sdk.errors import TRANSPORT, said
 
-__all__ = ["CALLS", "READS_ITEMS", "Asking", "Clients", "own_clients"]
+__all__ = ["CALLS", "READS_ITEMS", "Asking", "Clients", "NotAnswered", "own_clients"]
 
 Clients = Callable[[str, "str | None"], Any]
 """Makes the boto3 client of a service, in a Region or in the one that is set up."""
@@ -71,8 +71,12 @@ _PAGES = 1000
 Answer = Mapping[str, Any] | Unseen | None
 
 
+class NotAnswered(OutboxError):
+    """The account cannot be looked at: there are no credentials, there is no such table, or nobody answers."""
+
+
 def own_clients(service: str, region: str | None) -> Any:
-    """Return a client of our own: three attempts, each within seconds. Raises ConfigurationError."""
+    """Return a client of our own: three attempts, each within seconds. Raises NoClient."""
     config = Config(
         connect_timeout=_TIMEOUT_S, read_timeout=_TIMEOUT_S, retries={"mode": "standard", "total_max_attempts": 3}
     )
@@ -91,17 +95,14 @@ class Asking:
     def ask(self, service: str, operation: str, region: str | None = None, **arguments: Any) -> Answer:
         """Return the answer.
 
-        Raises KeyError for a call that is not in CALLS, and ConfigurationError when there are no credentials.
+        Raises KeyError for a call that is not in CALLS, and NotAnswered when there are no credentials.
         """
         action = CALLS[service, operation]
         client = self._client(service, region)
         try:
             answer: Mapping[str, Any] = getattr(client, _WORD.sub("_", operation).lower())(**arguments)
         except _WITHOUT_CREDENTIALS as error:
-            raise ConfigurationError(
-                f"there are no credentials ({error}): set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; "
-                "an engine other than AWS (--endpoint-url) takes any."
-            ) from None
+            raise NotAnswered(f"there are no credentials: {said(error).message}") from None
         except TRANSPORT as error:
             return self._refused(error, action)
         self.answers += 1

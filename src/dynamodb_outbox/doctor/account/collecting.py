@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.doctor.account.asking import Asking, Clients, own_clients
+from dynamodb_outbox.doctor.account.asking import Asking, Clients, NotAnswered, own_clients
 from dynamodb_outbox.doctor.account.items import written_by_hand
 from dynamodb_outbox.doctor.account.keys import customer_key
 from dynamodb_outbox.doctor.account.roles import role_piece
@@ -43,7 +43,7 @@ def inventory_of(asked: Asked, *, read_items: int = 0, clients: Clients = own_cl
     `read_items` items of it are read, 1,000 at most, for the values of their TTL attribute and to count records that
     were written by hand; 0: none. `clients` makes boto3 clients.
 
-    Raises ConfigurationError without a table's name, when there is no such table, or when nobody answers.
+    Raises ConfigurationError without a table's name, NotAnswered when there is no such table, or when nobody answers.
     """
     if asked.table is None:
         raise ConfigurationError("the table's name is needed: --table.")
@@ -57,7 +57,7 @@ def inventory_of(asked: Asked, *, read_items: int = 0, clients: Clients = own_cl
     collector.take(surroundings.schedules(collector.sweepers()))
     collector.take(surroundings.alarms())
     if not asking.answers and asking.unanswered is not None:
-        raise ConfigurationError(f"nobody answered: {asking.unanswered.why}")
+        raise NotAnswered(f"nobody answered: {asking.unanswered.why}")
     system = system_of(collector.inventory(), asked)
     collector.take(surroundings.of(system, asked))
     collector.items(system, count)
@@ -86,11 +86,11 @@ class _Collector:
             (self._hidden if name.startswith("arn:") else self._unseen)[name] = why
 
     def table(self, name: str, read_items: int) -> None:
-        """Ask for the table. Raises ConfigurationError when there is none."""
+        """Ask for the table. Raises NotAnswered when there is none."""
         answer = self._asking.ask("dynamodb", "DescribeTable", TableName=name)
         if answer is None:
             place = self._asking.place("dynamodb")
-            raise ConfigurationError(
+            raise NotAnswered(
                 f"there is no table {name} in {place}, in the account of these credentials. AWS_REGION and AWS_PROFILE "
                 "name others."
             )

@@ -1,1 +1,1 @@
-"""An inventory of a template: text is read (`forms`), SAM's kinds are written out (`sam`), and values worked out."""
+"""An inventory of a template whose text was read: SAM's kinds are written out (`sam`), and values worked out."""

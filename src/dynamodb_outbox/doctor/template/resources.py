@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dynamodb_outbox.doctor.choosing import TABLES
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, Inventory, Piece, Unseen
-from dynamodb_outbox.doctor.template.forms import parsed
 from dynamodb_outbox.doctor.template.sam import Resources, written_out
 from dynamodb_outbox.doctor.template.values import NOTHING, Values
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.template_text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -11,7 +11,6 @@ the evidence could not be written any more.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -22,12 +21,14 @@ from typing import TYPE_CHECKING
 
 from dynamodb_outbox.errors import OutboxError
 from dynamodb_outbox.process.lifeline import end_with_parent
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import stop_on_signals
 from dynamodb_outbox.testing.faultbus.bus import FaultBus
 from dynamodb_outbox.testing.faultbus.errors import FaultPlanInvalid
 from dynamodb_outbox.testing.faultbus.plan import FaultPlan
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from dynamodb_outbox.process.stop import StopFlag
@@ -68,7 +69,7 @@ def _complain(error: OutboxError, status: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.testing.faultbus",
         description="A stand-in for an event bus that misbehaves on a plan.",
     )

@@ -5,12 +5,12 @@ python -m dynamodb_outbox.testing.simulation --handler relay:make_handler --seed
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.testing.simulation.consuming.world import consumer_handler
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.runs import simulate
@@ -18,6 +18,7 @@ from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import relay_handler
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
 _REFUSED = 2
@@ -50,7 +51,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m dynamodb_outbox.testing.simulation",
         description=str(__doc__).partition(": ")[2].partition("\n")[0],
     )
