@@ -154,6 +154,27 @@ def test_inside_of_a_running_loop_an_async_function_is_refused_with_the_way_out(
     assert taker.ids == [order(2).id]
 
 
+# --- the event of a run -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_function_changes_in_the_data_stays_in_its_own_run() -> None:
+    """Not the next attempt on the same event sees it, nor an observer, nor a copy in the batch."""
+    taker = Remembering()
+    seen = []
+
+    @taker.consumer
+    def spoil(event: Event) -> None:
+        seen.append(event.data.pop("order_id"))
+        if len(seen) == 1:
+            raise ValueError("the first time")
+
+    event = order(1)
+    with pytest.raises(ValueError, match="the first time"):
+        taker.apply(event)
+    assert taker.apply(event)
+    assert (seen, event.data) == (["1", "1"], {"order_id": "1", "cents": 100})
+
+
 # --- what a function may raise ----------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.arguments import shown
@@ -55,12 +56,14 @@ class Functions:
         return function
 
     def run(self, function: Callable[..., object], event: Event, *more: object) -> None:
-        """Have a function do its work; a coroutine is run to its end.
+        """Have a function do its work on an event of its own; a coroutine is run to its end.
+
+        What one run changes in the data, another run does not see.
 
         Raises what the function raises, and ConfigurationError when it returned other work that is still to be done:
         committing would record an effect that nobody made.
         """
-        result = function(event, *more)
+        result = function(replace(event), *more)
         if inspect.iscoroutine(result):
             if self._loops is None:
                 # With asyncio, which takes longer to load than all of this, and few functions need.
