@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from billing_desk import DONE, INBOX_RECORD, TABLE, Desk, Sink, delivered
 from deliveries import FAILING, order
-from remembering import Remembering
+from remembering import Remembering, throw
 
 from dynamodb_outbox import Inbox
 from dynamodb_outbox.consume import Applied, Duplicate, Failed, Rejected, Skipped
@@ -51,11 +51,6 @@ def desk(engine: Account) -> Desk:
 
 class Unwound(BaseException):
     """As some libraries end a thread of theirs."""
-
-
-def throw(error: BaseException) -> None:
-    """Raise an error, where only an expression may stand."""
-    raise error
 
 
 # --- coroutines -------------------------------------------------------------------------------------------------------
