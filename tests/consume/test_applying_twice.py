@@ -27,6 +27,7 @@ from dynamodb_outbox.errors import (
     Reject,
     RetryLater,
     Skip,
+    UnhandledEvent,
 )
 from dynamodb_outbox.event import DataRef
 from scripted_s3 import ScriptedS3
@@ -175,6 +176,18 @@ def test_a_copy_whose_data_is_gone_by_now_is_a_duplicate(desk: Desk) -> None:
     assert not inbox.apply(claimed)
     with pytest.raises(PayloadUnavailable):
         inbox.apply(replace(claimed, id="another"))
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_copy_whose_function_is_gone_by_now_is_a_duplicate(desk: Desk, read_first: bool) -> None:
+    """A release may take a type out of the code while copies are in the queue; what is new of it goes back."""
+    counting(desk)[0].apply(order(1))
+    without = desk.inbox(read_first=read_first)
+    assert not without.apply(order(1))
+    assert desk.noted.facts == [Applied(order(1)), Duplicate(order(1))]
+    with pytest.raises(UnhandledEvent):
+        without.apply(order(2))
+    assert desk.read("COUNT") == {"applied": 1}
 
 
 VERSIONED = Layout(version="version")
