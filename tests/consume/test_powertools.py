@@ -238,11 +238,15 @@ def test_what_it_does_not_take_is_refused_as_by_an_inbox(office: Office) -> None
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"consumer": "a#b"}, "consumer"), ({"consumer": "c", "remember": timedelta(0)}, "remember")],
+    [
+        ({"consumer": "a#b"}, "consumer"),
+        ({"consumer": "c", "remember": timedelta(0)}, "remember"),
+        ({"consumer": "c", "rejected": 5}, "rejected is 5"),
+    ],
 )
 def test_arguments_that_cannot_work_are_refused(office: Office, options: dict[str, Any], said: str) -> None:
     """By their names; a store too that is none, or that somebody uses."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=f"PowertoolsInbox: {said}"):
         PowertoolsInbox(office.store(), **options)
     with pytest.raises(ConfigurationError, match="store is"):
         PowertoolsInbox("notes", consumer="c")

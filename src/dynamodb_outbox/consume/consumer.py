@@ -78,7 +78,7 @@ class Consumer(ABC):
         self._observer: Observer[Fact] | None = arguments.observer(observer, self._refusal("observer"))
         self._follower = follower_of(tracing, self._refusal("tracing"))
         if rejected is not None:
-            checked_sink(rejected)
+            checked_sink(rejected, self._refusal("rejected"))
         self._rejected = rejected
 
     def on(self, event_type: str) -> Callable[[F], F]:
@@ -199,9 +199,8 @@ class Consumer(ABC):
         if reference is None or event.payload:
             return event
         if self._payloads is None:
-            raise PayloadUnavailable(
-                reference.uri, f"give Inbox(consumer={self._name!r}) a claim_check=ClaimCheck(bucket) that reads there."
-            )
+            who = f"{type(self).__name__}(consumer={self._name!r})"
+            raise PayloadUnavailable(reference.uri, f"give {who} a claim_check=ClaimCheck(bucket) that reads there.")
         return verified(event, reference, self._payloads.load(reference))
 
 

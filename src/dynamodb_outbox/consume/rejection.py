@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.codec.envelope import attribute_fault
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, RejectionUnpublished
+from dynamodb_outbox.errors import RejectionUnpublished
 from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.errors import Reject, Skip
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Sink
@@ -32,13 +33,11 @@ _REASON_LENGTH = 1_000
 _NO_RESULT = Fault(Kind.UNKNOWN, "NoResult", "the answer has no result for it")
 
 
-def checked_sink(given: object) -> None:
-    """Raise ConfigurationError for what is no sink."""
+def checked_sink(given: object, refuse: Refusal) -> None:
+    """Raise what `refuse` makes, for what is no sink."""
     missing = lacks(given)
     if missing:
-        raise ConfigurationError(
-            f"Inbox: rejected is {shown(given)}; a sink, such as Sqs(url), is needed. It lacks {', '.join(missing)}."
-        )
+        raise refuse(f"is {shown(given)}; a sink, such as Sqs(url), is needed. It lacks {', '.join(missing)}.")
 
 
 def reason_of(verdict: Skip | Reject) -> str:
