@@ -128,6 +128,19 @@ def test_the_same_id_with_other_content_is_an_error(office: Office) -> None:
     assert not inbox.apply(order(1))
 
 
+def test_copies_may_spell_their_data_otherwise(office: Office) -> None:
+    """By way of Lambda's reading of EventBridge, and as somebody wrote a row: a duplicate, and no error."""
+    event = replace(order(1), payload='{"a":1.10,"b":1E2,"c":12345678901234567890.5,"d":"\u00e9\\ud800"}')
+    inbox = office.inbox()
+    for way in ("SQS behind a rule", "EventBridge", "SQS, sent there by the relay"):
+        inbox.lambda_handler(WAYS[way].of(event), Context(10_000))
+    spaced = replace(event, payload=event.payload.replace(",", ", ").replace("\u00e9", "\\u00e9"))
+    assert not inbox.apply(spaced)
+    assert [type(fact) for fact in office.noted.facts] == [Applied, Duplicate, Duplicate, Duplicate]
+    with pytest.raises(IdempotencyValidationError):
+        inbox.apply(replace(event, payload=event.payload.replace("1.10", "1.11")))
+
+
 @pytest.mark.parametrize("error", [ValueError, Skip, asyncio.CancelledError])
 def test_a_function_that_raises_leaves_no_note(office: Office, error: type[BaseException]) -> None:
     """The event comes again, and the function runs again."""
