@@ -135,6 +135,9 @@ class Event:
     def data(self) -> Any:
         """The event's data: `payload` read as JSON, with `Decimal` for numbers that are not whole.
 
+        It is read once, and may be changed in place: that changes this event's data and neither its payload nor
+        another event's, a copy by `dataclasses.replace` included. Each run of a consumer's function is given a copy.
+
         Raises PayloadNotLoaded when the data is in an object and has not been fetched; ValueError when the payload is
         not JSON, which no event from this library's own writer is.
         """

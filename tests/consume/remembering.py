@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.consuming.facts import Fact
     from dynamodb_outbox.event import Event
 
-__all__ = ["Noted", "Remembering"]
+__all__ = ["Noted", "Remembering", "throw"]
 
 
 class Noted:
@@ -48,3 +48,8 @@ class Remembering(Consumer):
         self.applied.append(event)
         self._observe(Applied(event))
         return True
+
+
+def throw(error: BaseException) -> None:
+    """Raise an error, where only an expression may stand."""
+    raise error

@@ -7,13 +7,14 @@ import json
 import logging
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from billing_desk import DONE, INBOX_RECORD, TABLE, Desk, Sink, delivered
-from deliveries import order
-from remembering import Remembering
+from deliveries import FAILING, order
+from remembering import Remembering, throw
 
 from dynamodb_outbox import Inbox
 from dynamodb_outbox.consume import Applied, Duplicate, Failed, Rejected, Skipped
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 def desk(engine: Account) -> Desk:
     """Make the consumer's table."""
     return Desk(engine)
+
+
+class Unwound(BaseException):
+    """As some libraries end a thread of theirs."""
 
 
 # --- coroutines -------------------------------------------------------------------------------------------------------
@@ -99,21 +104,39 @@ def test_an_async_function_that_raises_sends_its_message_back() -> None:
     assert len(taker.lambda_handler(delivered(order(1), order(2)))["batchItemFailures"]) == 2
 
 
-def test_an_async_function_that_is_cancelled_fails_alone() -> None:
-    """A CancelledError is no Exception; the events behind it are applied all the same."""
+async def await_what_is_cancelled() -> None:
+    """Raise CancelledError, as an await does whose task somebody has cancelled."""
+    other = asyncio.ensure_future(asyncio.sleep(3600))
+    other.cancel()
+    await other
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [await_what_is_cancelled, lambda: asyncio.run(await_what_is_cancelled()), partial(throw, GeneratorExit())],
+    ids=["awaited", "run", "closed"],
+)
+def test_an_interruption_that_is_the_functions_own_fails_its_event_alone(
+    fail: Callable[[], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no Exception, and ends nobody else's work: it is told, and the events behind it are applied."""
     taker = Remembering()
-    applied = []
+    taker.on(FAILING)(lambda event: fail())  # noqa: ARG005 -- whatever the event
+    taker.on("order.placed")(lambda event: None)  # noqa: ARG005 -- as above
+    answer = taker.lambda_handler(delivered(order(1, FAILING), order(2)))
+    assert (len(answer["batchItemFailures"]), taker.ids) == (1, [order(2).id])
+    assert "goes back" in caplog.text
+    assert "its work is not done" in caplog.text
 
-    @taker.consumer
-    async def wait(event: Event) -> None:
-        if event.id == order(1).id:
-            other = asyncio.ensure_future(asyncio.sleep(3600))
-            other.cancel()
-            await other
-        applied.append(event.id)
 
-    answer = taker.lambda_handler(delivered(order(1), order(2)))
-    assert (len(answer["batchItemFailures"]), applied) == (1, [order(2).id])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Unwound])
+def test_what_ends_the_process_or_the_thread_is_nobodys_failure(error: type[BaseException]) -> None:
+    """The events of the batch are not answered for, and come again."""
+    taker = Remembering()
+    taker.consumer(lambda event: throw(error()))  # noqa: ARG005 -- whatever the event
+    with pytest.raises(error):
+        taker.lambda_handler(delivered(order(1), order(2)))
+    assert (taker.ids, taker.noted.facts) == ([], [])
 
 
 def test_an_interruption_leaves_nothing_of_an_async_function_running() -> None:
@@ -152,6 +175,27 @@ def test_inside_of_a_running_loop_an_async_function_is_refused_with_the_way_out(
 
     asyncio.run(both())
     assert taker.ids == [order(2).id]
+
+
+# --- the event of a run -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_function_changes_in_the_data_stays_in_its_own_run() -> None:
+    """Not the next attempt on the same event sees it, nor an observer, nor a copy in the batch."""
+    taker = Remembering()
+    seen = []
+
+    @taker.consumer
+    def spoil(event: Event) -> None:
+        seen.append(event.data.pop("order_id"))
+        if len(seen) == 1:
+            raise ValueError("the first time")
+
+    event = order(1)
+    with pytest.raises(ValueError, match="the first time"):
+        taker.apply(event)
+    assert taker.apply(event)
+    assert (seen, event.data) == (["1", "1"], {"order_id": "1", "cents": 100})
 
 
 # --- what a function may raise ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import subprocess
@@ -16,7 +17,7 @@ from billing_desk import DONE, INBOX_RECORD, TABLE, Desk, Sink, delivered
 from botocore.exceptions import EndpointConnectionError
 from deliveries import order
 
-from dynamodb_outbox import Layout
+from dynamodb_outbox import ClaimCheck, Layout
 from dynamodb_outbox.consume import Applied, Duplicate
 from dynamodb_outbox.errors import (
     ConditionFailed,
@@ -26,8 +27,10 @@ from dynamodb_outbox.errors import (
     Reject,
     RetryLater,
     Skip,
+    UnhandledEvent,
 )
 from dynamodb_outbox.event import DataRef
+from scripted_s3 import ScriptedS3
 
 if TYPE_CHECKING:
     from conftest import Account
@@ -175,6 +178,18 @@ def test_a_copy_whose_data_is_gone_by_now_is_a_duplicate(desk: Desk) -> None:
         inbox.apply(replace(claimed, id="another"))
 
 
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_copy_whose_function_is_gone_by_now_is_a_duplicate(desk: Desk, read_first: bool) -> None:
+    """A release may take a type out of the code while copies are in the queue; what is new of it goes back."""
+    counting(desk)[0].apply(order(1))
+    without = desk.inbox(read_first=read_first)
+    assert not without.apply(order(1))
+    assert desk.noted.facts == [Applied(order(1)), Duplicate(order(1))]
+    with pytest.raises(UnhandledEvent):
+        without.apply(order(2))
+    assert desk.read("COUNT") == {"applied": 1}
+
+
 VERSIONED = Layout(version="version")
 
 
@@ -197,6 +212,29 @@ def test_a_function_whose_read_was_overtaken_is_run_again(desk: Desk) -> None:
     assert (read, desk.read("ACCOUNT")) == ([1, 2], {"version": 3, "balance": 150})
     assert not inbox.apply(order(1))
     assert desk.read("ACCOUNT")["balance"] == 150
+
+
+@pytest.mark.parametrize("kept", ["in the event", "in an object"])
+def test_what_a_run_changes_in_the_data_the_next_one_does_not_see(desk: Desk, kept: str) -> None:
+    """Else the run that commits would add the tax to what had the tax already. Data is fetched once for all runs."""
+    event, s3 = order(1), ScriptedS3()
+    if kept == "in an object":
+        content = s3.objects["payloads", "outbox/1"] = event.payload.encode()
+        reference = DataRef("s3://payloads/outbox/1", hashlib.sha256(content).hexdigest())
+        event = replace(event, payload="", dataref=reference)
+    desk.put("ACCOUNT", version=2)
+    inbox = desk.inbox(layout=VERSIONED, claim_check=ClaimCheck("payloads", client=s3))
+    taxed: list[int] = []
+
+    @inbox.consumer
+    def pay(event: Event, tx: Transaction) -> None:
+        event.data["cents"] = event.data["cents"] * 119 // 100
+        taxed.append(event.data["cents"])
+        tx.update({"pk": "ACCOUNT", "sk": "META"}, set={"cents": event.data["cents"]}, if_version=len(taxed))
+
+    assert inbox.apply(event)
+    assert (taxed, desk.read("ACCOUNT")["cents"]) == ([119, 119], 119)
+    assert len(s3.gets) == (kept == "in an object")
 
 
 def test_runs_are_bounded(desk: Desk) -> None:

@@ -37,6 +37,8 @@ from dynamodb_outbox.event import DataRef
 from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynamodb_outbox.event import Event
 
 FOREIGN = ForeignEvents(id="id", type="'made'", source="'elsewhere'")
@@ -249,6 +251,27 @@ def test_a_foreign_event_happened_when_it_says_or_else_when_it_arrived(given: An
     assert abs(event.time - datetime.fromisoformat(time.replace("Z", "+00:00"))) < timedelta(milliseconds=1)
 
 
+TIMED = replace(FOREIGN, time="made.at")
+
+
+@pytest.mark.parametrize("wrap", [lambda it: [it], lambda it: in_queue(json.dumps(it)), lambda it: [json.dumps(it)]])
+def test_a_rule_may_say_when_a_foreign_event_happened(wrap: Callable[[Any], Any]) -> None:
+    """Of what a pipe's template has made nothing else does; elsewhere it goes before the time of arrival."""
+    (event,) = events(wrap({"id": "1", "made": {"at": TIME}}), foreign=TIMED)
+    assert event.time == datetime(2026, 11, 29, 12, tzinfo=timezone.utc)
+
+
+def test_a_time_by_the_rule_may_be_missing_and_must_be_readable() -> None:
+    """When it arrived stands in for none, and for no other; where nothing says it, the error tells what to do."""
+    assert [each.time.second for each in events(in_queue('{"id": "1"}'), foreign=TIMED)] == [3]
+    for time in ("yesterday", "2026-11-29T12:00:00", 1795953603, "", False):
+        with pytest.raises(InvalidMessage, match=r"made\.at, is no RFC 3339 text"):
+            events(in_queue(json.dumps({"id": "1", "made": {"at": time}})), foreign=TIMED)
+    for rule in (TIMED, FOREIGN):
+        with pytest.raises(InvalidMessage, match=r"time=.*aws\.pipes\.event\.ingestion-time"):
+            events([{"id": "1"}], foreign=rule)
+
+
 def test_a_cloudevent_may_leave_its_time_out() -> None:
     """CloudEvents says so; it is when it arrived then. With nothing that says when, it is refused."""
     told = json.loads(cloudevent(order(1)))
@@ -345,9 +368,12 @@ def test_a_foreign_event_without_a_type_is_refused() -> None:
         events(in_queue('{"id": "1"}'), foreign=ForeignEvents(id="id"))
 
 
-@pytest.mark.parametrize("arguments", [{"id": ""}, {"id": 5}, {"id": "a["}, {"id": "a", "type": "???"}, {"id": None}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"id": ""}, {"id": 5}, {"id": "a["}, {"id": "a", "type": "???"}, {"id": None}, {"id": "a", "time": ""}],
+)
 def test_a_rule_that_is_no_jmespath_is_refused(arguments: Any) -> None:
     """When it is made, with the argument's name."""
-    with pytest.raises(ConfigurationError, match=r"ForeignEvents: (id|type) is"):
+    with pytest.raises(ConfigurationError, match=r"ForeignEvents: (id|type|time) is"):
         ForeignEvents(**arguments)
     assert ForeignEvents(id="a") == ForeignEvents(id="a")

@@ -363,7 +363,7 @@ def test_a_function_of_another_number_of_arguments_is_refused_at_registration(fu
         with pytest.raises(ConfigurationError, match=r"def invoice\(event, tx\).*It takes \("):
             register(function)
     with pytest.raises(UnhandledEvent):
-        inbox.apply(placed(1, "t"))
+        inbox._functions.of(placed(1, "t"))
 
 
 class Untold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import importlib
 import sys
@@ -127,8 +128,21 @@ def test_the_same_id_with_other_content_is_an_error(office: Office) -> None:
     assert not inbox.apply(order(1))
 
 
-@pytest.mark.parametrize("error", [ValueError, Skip])
-def test_a_function_that_raises_leaves_no_note(office: Office, error: type[Exception]) -> None:
+def test_copies_may_spell_their_data_otherwise(office: Office) -> None:
+    """By way of Lambda's reading of EventBridge, and as somebody wrote a row: a duplicate, and no error."""
+    event = replace(order(1), payload='{"a":1.10,"b":1E2,"c":12345678901234567890.5,"d":"\u00e9\\ud800"}')
+    inbox = office.inbox()
+    for way in ("SQS behind a rule", "EventBridge", "SQS, sent there by the relay"):
+        inbox.lambda_handler(WAYS[way].of(event), Context(10_000))
+    spaced = replace(event, payload=event.payload.replace(",", ", ").replace("\u00e9", "\\u00e9"))
+    assert not inbox.apply(spaced)
+    assert [type(fact) for fact in office.noted.facts] == [Applied, Duplicate, Duplicate, Duplicate]
+    with pytest.raises(IdempotencyValidationError):
+        inbox.apply(replace(event, payload=event.payload.replace("1.10", "1.11")))
+
+
+@pytest.mark.parametrize("error", [ValueError, Skip, asyncio.CancelledError])
+def test_a_function_that_raises_leaves_no_note(office: Office, error: type[BaseException]) -> None:
     """The event comes again, and the function runs again."""
     inbox = office.inbox()
     raising = [error]
@@ -139,7 +153,7 @@ def test_a_function_that_raises_leaves_no_note(office: Office, error: type[Excep
             raise raising.pop()
         office.sent.append(event.id)
 
-    with pytest.raises(error):
+    with pytest.raises(error if issubclass(error, Exception) else RuntimeError):
         inbox.apply(order(1, "order.paid"))
     assert office.notes() == []
     assert inbox.apply(order(1, "order.paid"))
@@ -237,11 +251,15 @@ def test_what_it_does_not_take_is_refused_as_by_an_inbox(office: Office) -> None
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"consumer": "a#b"}, "consumer"), ({"consumer": "c", "remember": timedelta(0)}, "remember")],
+    [
+        ({"consumer": "a#b"}, "consumer"),
+        ({"consumer": "c", "remember": timedelta(0)}, "remember"),
+        ({"consumer": "c", "rejected": 5}, "rejected is 5"),
+    ],
 )
 def test_arguments_that_cannot_work_are_refused(office: Office, options: dict[str, Any], said: str) -> None:
     """By their names; a store too that is none, or that somebody uses."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=f"PowertoolsInbox: {said}"):
         PowertoolsInbox(office.store(), **options)
     with pytest.raises(ConfigurationError, match="store is"):
         PowertoolsInbox("notes", consumer="c")

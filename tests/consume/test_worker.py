@@ -410,6 +410,7 @@ def test_the_command_consumes_and_drains_on_sigterm(engine: Account, tmp_path: P
         ("billing", "not of the form module:attribute"),
         ("no_such_module:inbox", "cannot be imported: ModuleNotFoundError"),
         ("billing_broken:inbox", "cannot be imported: ZeroDivisionError"),
+        ("billing_over:inbox", "ends the process when it is imported (SystemExit: 0)"),
         ("billing_worker:nothing", "no attribute 'nothing'"),
         ("billing_worker:number", "neither an Inbox nor a handler"),
     ],
@@ -420,6 +421,7 @@ def test_what_is_no_consumer_is_refused(
     """With the status for arguments, before anything is received; with a traceback where the module itself failed."""
     (tmp_path / "billing_worker.py").write_text(PROGRAM)
     (tmp_path / "billing_broken.py").write_text("1 / 0")
+    (tmp_path / "billing_over.py").write_text("raise SystemExit(0)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(logging.getLogger("dynamodb_outbox"), "level", logging.WARNING)

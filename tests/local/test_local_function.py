@@ -167,6 +167,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., FunctionProcess]]:
     """Start functions of the module above; all are ended with the test."""
     (tmp_path / "handlers.py").write_text(textwrap.dedent(HANDLERS))
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "over.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "mute.py").write_text("from handlers import Mute\nraise Mute\n")
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
     started: list[FunctionProcess] = []
@@ -297,6 +298,7 @@ def test_a_child_that_died_while_idle_is_replaced_without_a_failure(start: Calla
         ("no_such_module:handler", "Runtime.ImportModuleError"),
         ("broken:handler", "Runtime.ImportModuleError"),
         ("mute:handler", "Runtime.ImportModuleError"),
+        ("over:handler", "Runtime.ExitError"),
         ("handlers:nothing", "Runtime.HandlerNotFound"),
         ("handlers:value", "Runtime.HandlerNotFound"),
         ("slow:handler", "Sandbox.Timedout"),

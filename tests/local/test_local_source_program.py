@@ -286,5 +286,10 @@ def test_a_handler_that_is_not_there_is_said_at_the_start(shop: Shop, capfd: pyt
     assert error == "error: --handler shop_rely:handler: ModuleNotFoundError: No module named 'shop_rely'"
     assert main(shop.arguments("--handler", "os:nothing")) == 1
     assert "error: --handler os:nothing: module 'os' has no attribute 'nothing'" in capfd.readouterr().err
+    (shop.directory / "over.py").write_text("raise SystemExit(0)")
+    path = os.pathsep.join([str(shop.directory), *sys.path])
+    assert main(shop.arguments("--handler", "over:handler", "--env", f"PYTHONPATH={path}")) == 1
+    over = "error: --handler over:handler: it ends the process when it is imported (SystemExit: 0)"
+    assert over in capfd.readouterr().err
     assert not (shop.directory / "cp").exists()
     assert not events(shop.directory / "log", "started")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import json
 import sys
 import time
 from datetime import datetime, timedelta, timezone
@@ -175,6 +176,14 @@ def test_data_of_other_writers_keeps_what_our_rule_refuses() -> None:
     """Numbers beyond every bound, both zeros: with a Decimal among them, and without."""
     assert rewrite_json([10**30, Decimal("1E+400"), Decimal("-0"), None, True]) == f"[{10**30},1E+400,0,null,true]"
     assert rewrite_json({"a": 10**30, "b": []}) == f'{{"a":{10**30},"b":[]}}'
+
+
+@pytest.mark.parametrize("more", [[], [Decimal("1.10")]])
+def test_data_of_other_writers_has_a_form_in_utf_8(more: list[Decimal]) -> None:
+    """Half a surrogate pair, which came as an escape, goes on as one: the same data, and any queue takes it."""
+    text = rewrite_json(["\ud800\\é", *more])
+    assert text.encode("utf-8").startswith(b'["\\ud800\\\\\xc3\xa9"')
+    assert json.loads(text, parse_float=Decimal) == ["\ud800\\é", *more]
 
 
 def test_an_int_of_a_subclass_is_written_as_its_number() -> None:

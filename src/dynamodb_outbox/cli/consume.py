@@ -46,6 +46,8 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
             found = getattr(found, name)
     except AttributeError as error:
         raise Unusable(f"{named}: {error}") from None
+    except SystemExit as error:  # to end with its status would look as if a stop had been asked for
+        raise Unusable(f"{named} ends the process when it is imported (SystemExit: {error})") from None
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
         if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
             traceback.print_exc()

@@ -29,8 +29,7 @@ class EventLoops(threading.local):
     def run(self, coroutine: Coroutine[Any, Any, object]) -> object:
         """Run a coroutine to its end and return what it returned; an interruption leaves nothing of it running.
 
-        Raises what the coroutine raises, RuntimeError for a CancelledError; ConfigurationError in a thread whose own
-        loop is running.
+        Raises what the coroutine raises; ConfigurationError in a thread whose own loop is running.
         """
         if _is_running():
             coroutine.close()
@@ -42,9 +41,6 @@ class EventLoops(threading.local):
         task = loop.create_task(coroutine)
         try:
             return loop.run_until_complete(task)
-        except asyncio.CancelledError as error:
-            # No Exception, and so it would fail the others of its batch: nobody has cancelled the function but itself.
-            raise RuntimeError("the function awaited what was cancelled; its work is not done") from error
         except BaseException:
             if not task.done():
                 task.cancel()

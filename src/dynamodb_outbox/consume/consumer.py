@@ -17,7 +17,7 @@ from dynamodb_outbox.adapters.s3 import ClaimCheck
 from dynamodb_outbox.arguments import refusal, shown, text
 from dynamodb_outbox.consume.envelopes import Reader
 from dynamodb_outbox.consume.functions import Functions
-from dynamodb_outbox.consume.rejection import checked_sink, publish_rejected
+from dynamodb_outbox.consume.rejection import checked_sink, publish_rejected, reason_of
 from dynamodb_outbox.core.codec.claim import verified
 from dynamodb_outbox.core.consuming.facts import Failed, Rejected, Skipped
 from dynamodb_outbox.core.consuming.foreign import ForeignEvents
@@ -49,6 +49,7 @@ __all__ = ["Consumer"]
 F = TypeVar("F", bound="Callable[..., object]")
 
 _log = logging.getLogger(__name__)
+_NO_REASON = "no reason is given"
 
 
 class Consumer(ABC):
@@ -77,7 +78,7 @@ class Consumer(ABC):
         self._observer: Observer[Fact] | None = arguments.observer(observer, self._refusal("observer"))
         self._follower = follower_of(tracing, self._refusal("tracing"))
         if rejected is not None:
-            checked_sink(rejected)
+            checked_sink(rejected, self._refusal("rejected"))
         self._rejected = rejected
 
     def on(self, event_type: str) -> Callable[[F], F]:
@@ -152,15 +153,19 @@ class Consumer(ABC):
         try:
             return "applied" if self.apply(event) else "duplicate"
         except Skip as skip:
-            _log.info("%s: event %s is skipped: %s", self._name, event.id, skip)
-            self._observe(Skipped(event, skip.reason))
+            reason = reason_of(skip)
+            _log.info("%s: event %s is skipped: %s", self._name, event.id, reason or _NO_REASON)
+            self._observe(Skipped(event, reason))
             return "skipped"
         except Reject as reject:
             if self._rejected is None:
                 raise
-            publish_rejected(self._rejected, event, self._name, reject.reason)
-            _log.error("%s: event %s was rejected, and is in %s: %s", self._name, event.id, self._rejected.name, reject)
-            self._observe(Rejected(event, reject.reason))
+            reason = reason_of(reject)
+            sink = self._rejected
+            publish_rejected(sink, event, self._name, reason)
+            said = reason or _NO_REASON
+            _log.error("%s: event %s was rejected, and is in %s: %s", self._name, event.id, sink.name, said)
+            self._observe(Rejected(event, reason))
             return "rejected"
 
     def _tell(self, delivery: Delivery, error: Exception, traces: set[str]) -> None:
@@ -194,9 +199,8 @@ class Consumer(ABC):
         if reference is None or event.payload:
             return event
         if self._payloads is None:
-            raise PayloadUnavailable(
-                reference.uri, f"give Inbox(consumer={self._name!r}) a claim_check=ClaimCheck(bucket) that reads there."
-            )
+            who = f"{type(self).__name__}(consumer={self._name!r})"
+            raise PayloadUnavailable(reference.uri, f"give {who} a claim_check=ClaimCheck(bucket) that reads there.")
         return verified(event, reference, self._payloads.load(reference))
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamodb_outbox.arguments import shown
@@ -55,11 +57,23 @@ class Functions:
         return function
 
     def run(self, function: Callable[..., object], event: Event, *more: object) -> None:
-        """Have a function do its work; a coroutine is run to its end.
+        """Have a function do its work on an event of its own; a coroutine is run to its end.
 
-        Raises what the function raises, and ConfigurationError when it returned other work that is still to be done:
-        committing would record an effect that nobody made.
+        What one run changes in the data, another run does not see.
+
+        Raises what the function raises; RuntimeError for an interruption that was meant for nobody but the function
+        itself; ConfigurationError when it returned other work that is still to be done: committing would record an
+        effect that nobody made.
         """
+        try:
+            self._run(function, replace(event), *more)
+        except BaseException as error:
+            if not _is_its_own(error):
+                raise
+            said = f"the function let a {type(error).__name__} out of what it ran; its work is not done"
+            raise RuntimeError(said) from error
+
+    def _run(self, function: Callable[..., object], event: Event, *more: object) -> None:
         result = function(event, *more)
         if inspect.iscoroutine(result):
             if self._loops is None:
@@ -94,3 +108,14 @@ class Functions:
             raise ConfigurationError(
                 f"inbox: {shown(function)} is called as in {self._example!r}. It takes {signature}: {error}."
             ) from None
+
+
+def _is_its_own(error: BaseException) -> bool:
+    """Whether an error is no Exception, and ends nothing but what the function itself had begun.
+
+    Cancelled and closed is what somebody awaits or iterates over, and no consumer does so with a function. What ends
+    the process (KeyboardInterrupt, SystemExit), or its thread in the way of some library, is for others.
+    """
+    asyncio = sys.modules.get("asyncio")  # it takes long to load, and who has not loaded it cannot raise its errors
+    cancelled = () if asyncio is None else (asyncio.CancelledError,)
+    return isinstance(error, (GeneratorExit, *cancelled))

@@ -18,7 +18,7 @@ the item was changed between the function's read and the commit, so the function
 
 A function that raises may have met its own effect: "there is an invoice already" is what it has to say of a copy. So
 the record is looked for then, too, before the event is taken for one that failed, was rejected or skipped. The same
-goes for data that is gone by the time a copy comes.
+goes for data, and for a function, that is gone by the time a copy comes.
 
 The data of a claim check is fetched and verified before the function runs; what cannot be fetched, or is not what was
 stored, sends the message back to its source.
@@ -166,11 +166,11 @@ class Inbox(Consumer):
         these cases nothing is written, except that CommitUnknown leaves it open, and applying again settles it. None of
         them is raised for an event that had been applied before, as far as that can be read.
         """
-        function = self._functions.of(event)
         guard = inbox_partition(self._outbox.layout, self._name, event.source, event.id)
         if self._read_first and self._outbox._is_guarded(guard):  # noqa: SLF001 -- the inbox is that method's one reason
             return self._done(event, applied=False)
         try:
+            function = self._functions.of(event)
             receipt = self._committed(function, self._with_data(event), guard)
         except Exception:
             if self._outbox._is_guarded(guard):  # noqa: SLF001 -- as above

@@ -10,7 +10,9 @@ Powertools takes and keeps those notes. Set up by hand it has traps, and this is
 - the key is the event's source and id, under the consumer's name: left alone it has the function's qualified name in
   it, so that moving the function would do everything anew;
 - a key that is missing is an error: left alone it is a warning, and the function runs unguarded;
-- an event with the id of another one and other content is an error (payload validation), not a duplicate;
+- an event with the id of another one and other content is an error (payload validation), not a duplicate. The same
+  content may come in other spellings: Lambda reads EventBridge's numbers as floats, so that 1.10 becomes 1.1, and rows
+  that are written by hand have spaces. So data is compared as JSON with the numbers that floats make of it;
 - the context of each invocation is registered, so that a note of work that timed out is given up when its time is up:
   without it, it blocks the event until the note expires. Outside of Lambda that is after 15 minutes;
 - notes are kept for 30 days and not for an hour, so that a redelivery by way of a dead-letter queue is still known;
@@ -21,6 +23,7 @@ Powertools takes and keeps those notes. Set up by hand it has traps, and this is
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +162,11 @@ def _work(*, told: dict[str, Any], work: Callable[[], None]) -> None:
 
 def _told(event: Event) -> dict[str, Any]:
     """Return what is hashed: the key, and what an event with that key must always say."""
-    data = event.payload if event.dataref is None else event.dataref.sha256
+    data = _canonical(event.payload) if event.dataref is None else event.dataref.sha256
     content = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
     return {"key": {"source": event.source, "id": event.id}, "content": {"type": event.type, "data": content}}
+
+
+def _canonical(payload: str) -> str:
+    """Return data in one spelling: what is compact and has no fractions, as nearly all is, in its own."""
+    return json.dumps(json.loads(payload), ensure_ascii=False, separators=(",", ":"))

@@ -3,6 +3,10 @@
 An event is published there as it came, with its id, and with two extension attributes: `rejectedby`, the consumer's
 name, and `rejectreason`. It is acknowledged only after the sink has accepted it, so it may arrive there twice, and is
 never lost in between.
+
+What cannot be published there comes back for ever, and holds the stream that it came by. So nothing that is added may
+be in the way: the reason is made text that any sink takes, and where the event fits without the attributes alone, they
+are left out. They are in the log then. An extension attribute of another maker that no CloudEvent can have is, too.
 """
 
 from __future__ import annotations
@@ -11,36 +15,58 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.core.codec.envelope import attribute_fault
 from dynamodb_outbox.core.relay.outcome import Fault, Kind, RequestFailed
-from dynamodb_outbox.errors import ConfigurationError, RejectionUnpublished
+from dynamodb_outbox.errors import RejectionUnpublished
 from dynamodb_outbox.ports import lacks
 
 if TYPE_CHECKING:
+    from dynamodb_outbox.arguments import Refusal
+    from dynamodb_outbox.errors import Reject, Skip
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.ports import Sink
 
-__all__ = ["checked_sink", "publish_rejected"]
+__all__ = ["checked_sink", "publish_rejected", "reason_of"]
 
+_REASON_LENGTH = 1_000
+"""Characters: enough for any sentence, and nothing that an entry's size depends on."""
 _NO_RESULT = Fault(Kind.UNKNOWN, "NoResult", "the answer has no result for it")
 
 
-def checked_sink(given: object) -> None:
-    """Raise ConfigurationError for what is no sink."""
+def checked_sink(given: object, refuse: Refusal) -> None:
+    """Raise what `refuse` makes, for what is no sink."""
     missing = lacks(given)
     if missing:
-        raise ConfigurationError(
-            f"Inbox: rejected is {shown(given)}; a sink, such as Sqs(url), is needed. It lacks {', '.join(missing)}."
-        )
+        raise refuse(f"is {shown(given)}; a sink, such as Sqs(url), is needed. It lacks {', '.join(missing)}.")
+
+
+def reason_of(verdict: Skip | Reject) -> str:
+    """Return the reason that a function gave as text that has a form in UTF-8, cut where it is long.
+
+    A function may have given what is no text, an exception above all.
+    """
+    given = getattr(verdict, "reason", verdict)  # a class of the user's may have none
+    try:
+        said = "" if given is None else str(given)
+    except Exception:  # noqa: BLE001 - the caller's own code: that there is no text must not be in the event's way
+        said = f"a {type(given).__name__}"
+    said = said.encode("utf-8", "replace").decode("utf-8")
+    return said if len(said) <= _REASON_LENGTH else f"{said[:_REASON_LENGTH]}..."
 
 
 def publish_rejected(sink: Sink, event: Event, consumer: str, reason: str) -> None:
     """Publish an event that a consumer rejected. Raises RejectionUnpublished unless the sink has accepted it."""
-    attributes = {**event.attributes, "rejectedby": consumer}
-    if reason:
-        attributes["rejectreason"] = reason
-    fault = _published(sink, replace(event, attributes=attributes))
-    if fault is not None:
-        raise RejectionUnpublished(sink.name, str(fault), retryable=fault.kind in {Kind.TRANSIENT, Kind.UNKNOWN})
+    own = {name: value for name, value in event.attributes.items() if attribute_fault(name, value) is None}
+    by = {**own, "rejectedby": consumer}
+    fault: Fault | None = None
+    for attributes in ({**by, "rejectreason": reason}, by, own) if reason else (by, own):
+        fault = _published(sink, replace(event, attributes=attributes))
+        if fault is None:
+            return
+        if fault.kind is not Kind.CONTENT:
+            break
+    retryable = fault is not None and fault.kind in {Kind.TRANSIENT, Kind.UNKNOWN}
+    raise RejectionUnpublished(sink.name, str(fault), retryable=retryable)
 
 
 def _published(sink: Sink, event: Event) -> Fault | None:

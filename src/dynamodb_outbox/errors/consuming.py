@@ -14,7 +14,7 @@ class Skip(OutboxError):
     that adds nothing and returns is remembered.) `reason` is logged, so it should hold no data.
     """
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: object = "") -> None:
         self.reason = reason
         super().__init__(reason or "the event is skipped")
 
@@ -28,7 +28,7 @@ class RetryLater(OutboxError):
 
     retryable = True
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: object = "") -> None:
         self.reason = reason
         super().__init__(reason or "the event is to be tried again later")
 
@@ -38,10 +38,11 @@ class Reject(OutboxError):
 
     Where the consumer has a sink for such events (`rejected=`) it is published there, and then acknowledged. Where it
     has none, the event goes back to its source, whose own limit of attempts has the last word. `reason` is logged, and
-    published with the event, so it should hold no data.
+    published with the event, so it should hold no data: its text, 1,000 characters of it at most, for it may be an
+    exception, too.
     """
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: object = "") -> None:
         self.reason = reason
         super().__init__(reason or "the event is rejected")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HandlerUnusable", "check_loads", "common_arguments", "function_process", "run_until_stopped", "setting"]
 
-_NO_HANDLER = ("Runtime.ImportModuleError", "Runtime.HandlerNotFound")
+_NO_HANDLER = ("Runtime.ImportModuleError", "Runtime.HandlerNotFound", "Runtime.ExitError")
 _log = logging.getLogger(__name__)
 
 
@@ -83,7 +83,7 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
 def check_loads(function: FunctionProcess) -> None:
     """Load a function before anything is read for it. Raises HandlerUnusable: it is misspelt, or cannot be imported.
 
-    Whatever else befalls its process is tried again with the first invocation.
+    One that takes too long is tried again with the first invocation.
     """
     failure = function.load()
     if failure is not None and failure.kind in _NO_HANDLER:

@@ -136,6 +136,8 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
             found = getattr(found, name)
     except AttributeError as error:
         return _error("Runtime.HandlerNotFound", f"{handler}: {_text(error)}")
+    except SystemExit as error:  # named as on Lambda, where the process is gone
+        return _error("Runtime.ExitError", f"{handler}: it ends the process when it is imported (SystemExit: {error})")
     except Exception as error:  # noqa: BLE001 -- the user's module may raise anything; it is reported
         if not (isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0])):
             _show_traceback()

@@ -21,6 +21,7 @@ library's C encoder; the rest by a slower one here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -29,7 +30,7 @@ from json.encoder import encode_basestring as _quote
 from typing import Any
 from uuid import UUID
 
-from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.arguments import has_utf8_form, shown
 from dynamodb_outbox.core.limits import INT64_MAX, INT64_MIN
 from dynamodb_outbox.errors import InvalidValue
 
@@ -41,6 +42,7 @@ takes 1,000 levels)."""
 
 _LARGEST_EXPONENT = 307  # of a binary64 number, which most readers turn every JSON number into
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _write_plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _ADVICE = {
     "float": "a float is a binary fraction and would not keep its decimal digits; use Decimal('1.1'), text, or an int "
@@ -82,14 +84,16 @@ def dump_payload(data: Any, path: str = "data") -> str:
 def rewrite_json(data: Any) -> str:
     """Return what was read as JSON (numbers that are not whole as Decimal) as JSON text again, whatever it is.
 
-    For data of other writers, which this library's rule does not bind: it says what was said, or nothing is.
+    For data of other writers, which this library's rule does not bind: it says what was said, or nothing is. A lone
+    surrogate, which JSON can have in an escape alone, is escaped again: the text has a form in UTF-8.
     """
     try:
-        return _write_plain(data)
+        text = _write_plain(data)
     except TypeError:  # a Decimal
         parts: list[str] = []
         _write(data, parts)
-        return "".join(parts)
+        text = "".join(parts)
+    return text if has_utf8_form(text) else _SURROGATE.sub(lambda each: f"\\u{ord(each[0]):04x}", text)
 
 
 def _check(value: Any, path: str, level: int) -> bool:

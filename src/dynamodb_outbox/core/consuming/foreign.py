@@ -3,8 +3,8 @@
 There is no id but the one that the rule finds. A message in which it finds nothing is refused: an id made up here would
 differ at each delivery, and one that messages share would let the first of them hide all others.
 
-An id is text that is not empty, or a whole number. A rule may give a list of such values: it stands for the id as JSON
-text, in which no two lists are alike.
+An id is text that is not empty, or a whole number, which stands for its digits: 5 and "5" are one id. A rule may give a
+list of such values: it stands for the id as JSON text, in which no two lists are alike.
 """
 
 from __future__ import annotations
@@ -28,18 +28,25 @@ if TYPE_CHECKING:
 
 __all__ = ["ForeignEvents"]
 
+_NO_TIME = (
+    "nothing says when it happened or arrived. Give ForeignEvents(time=...) a place where it stands; a pipe's input "
+    "template can hold <aws.pipes.event.ingestion-time>."
+)
+
 
 @dataclass(frozen=True)
 class ForeignEvents:
-    """Where events of other makers have their id, type and source: JMESPath expressions.
+    """Where events of other makers have their id, type, source and time: JMESPath expressions.
 
     They look at what is left when queue, topic and stream have been taken away: the event of EventBridge, with its
     `detail`, or the JSON that the message holds.
 
     id      the event's id: `detail.order.id`, or several values, `[detail.order.id, detail.version]`. Duplicates are
-            events with the same source and id
+            events with the same source and id; the number 5 and the text "5" are the same
     type    the event's type; None: `detail-type` of an event of EventBridge, and a refusal for anything else
     source  the event's source; None: `source` of an event of EventBridge, else the ARN of queue, topic or stream
+    time    when it happened, RFC 3339 text; None, and where there is none: `time` of an event of EventBridge, else when
+            queue, topic or stream took it. Of what a pipe's input template has made nothing else says it
 
     A fixed text is written in single quotes inside of the expression: `type="'order.placed'"`. Raises
     ConfigurationError for what is no JMESPath.
@@ -48,6 +55,7 @@ class ForeignEvents:
     id: str
     type: str | None = None
     source: str | None = None
+    time: str | None = None
     _compiled: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +66,7 @@ class ForeignEvents:
     def event(self, message: Mapping[str, Any], where: str, *, origin: str, arrived: datetime | None) -> Event:
         """Return the event that a message is; `origin` and `arrived` stand in for a source and a time it does not say.
 
-        Raises InvalidMessage where it has no id, type, source or time.
+        Raises InvalidMessage where it has no id, type, source or time, or a time that cannot be read.
         """
         bridged = "detail-type" in message
         found = {
@@ -69,20 +77,30 @@ class ForeignEvents:
         for name, value in found.items():
             if not value:
                 raise InvalidMessage(where, f"it has no {name} by the rule of ForeignEvents: {self._rule(name)}.")
-        time = moment_of(message.get("time")) if bridged else None
-        if (time := time or arrived) is None:
-            raise InvalidMessage(where, "nothing says when it happened or arrived.")
+        bridge = moment_of(message.get("time")) if bridged else None
+        if (time := self._time(message, where) or bridge or arrived) is None:
+            raise InvalidMessage(where, _NO_TIME)
         payload = rewrite_json(message["detail"] if bridged and "detail" in message else message)
         return Event(id=found["id"], type=found["type"], source=found["source"], payload=payload, time=time)
 
     def _found(self, name: str, message: Mapping[str, Any]) -> str:
+        return _text(self._searched(name, message))
+
+    def _time(self, message: Mapping[str, Any], where: str) -> datetime | None:
+        said = self._searched("time", message)
+        moment = moment_of(said)
+        if moment is None and said is not None:  # taking another in its place would change what the function is told
+            raise InvalidMessage(where, f"its time by the rule of ForeignEvents, {self.time}, is no RFC 3339 text.")
+        return moment
+
+    def _searched(self, name: str, message: Mapping[str, Any]) -> Any:
         expression = self._compiled.get(name)
         if expression is None:
-            return ""
+            return None
         try:
-            return _text(expression.search(message))
+            return expression.search(message)
         except JMESPathError:  # a function that was given a value of another type
-            return ""
+            return None
 
     def _rule(self, name: str) -> str:
         path = getattr(self, name)
