@@ -23,6 +23,7 @@ from dynamodb_outbox.testing.simulation.facts import Moved
 from dynamodb_outbox.testing.simulation.network import PARK, SETTLE, client_error
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.table import LAGGING, REGION
+from dynamodb_outbox.testing.simulation.wire import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,11 +62,13 @@ class RecordsClient(SimulatedClient):
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
-        return self._write("PutItem", request["Item"], lambda by: self._table.put_item(request, by=by))
+        sent = copied(request)
+        return self._write("PutItem", sent["Item"], lambda by: self._table.put_item(sent, by=by))
 
     def update_item(self, **request: Any) -> dict[str, Any]:
         """UpdateItem."""
-        return self._write("UpdateItem", request["Key"], lambda by: self._table.update_item(request, by=by))
+        sent = copied(request)
+        return self._write("UpdateItem", sent["Key"], lambda by: self._table.update_item(sent, by=by))
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
         """BatchGetItem, of one table."""
@@ -84,7 +87,7 @@ class RecordsClient(SimulatedClient):
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems, whose first action is the one about a record."""
-        (actions,) = self._arguments("TransactWriteItems", request, "TransactItems")
+        (actions,) = self._arguments("TransactWriteItems", copied(request), "TransactItems")
         ((_, first),) = actions[0].items()
         key = first["Item"] if "Item" in first else first["Key"]
         return self._write(
@@ -93,7 +96,7 @@ class RecordsClient(SimulatedClient):
 
     def batch_execute_statement(self, **request: Any) -> dict[str, Any]:
         """BatchExecuteStatement; each statement is a write with a condition of its own, as the library settles."""
-        (statements,) = self._arguments("BatchExecuteStatement", request, "Statements")
+        (statements,) = self._arguments("BatchExecuteStatement", copied(request), "Statements")
         if not 1 <= len(statements) <= BATCH_STATEMENTS:
             raise client_error("BatchExecuteStatement", "ValidationException", f"1 to {BATCH_STATEMENTS} statements")
         try:

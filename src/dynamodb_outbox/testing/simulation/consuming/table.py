@@ -18,6 +18,7 @@ from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Applied
 from dynamodb_outbox.testing.simulation.faults import Met
 from dynamodb_outbox.testing.simulation.network import Troubles
 from dynamodb_outbox.testing.simulation.table import LAGGING, REGION, cancelled
+from dynamodb_outbox.testing.simulation.wire import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,37 +85,37 @@ class ConsumerClient(SimulatedClient):
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
-        return self._write("PutItem", partial(self._table.put_item, request, by=CONSUMER))
+        return self._write("PutItem", self._table.put_item, request)
 
     def update_item(self, **request: Any) -> dict[str, Any]:
         """UpdateItem."""
-        return self._write("UpdateItem", partial(self._table.update_item, request, by=CONSUMER))
+        return self._write("UpdateItem", self._table.update_item, request)
 
     def delete_item(self, **request: Any) -> dict[str, Any]:
         """DeleteItem."""
-        return self._write("DeleteItem", partial(self._table.delete_item, request, by=CONSUMER))
+        return self._write("DeleteItem", self._table.delete_item, request)
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems."""
-        return self._write("TransactWriteItems", partial(self._transact, request))
+        return self._write("TransactWriteItems", self._transact, request)
 
-    def _write(self, operation: str, write: Callable[[], None]) -> dict[str, Any]:
-        invocation = self._process.invocation
+    def _write(self, operation: str, write: Callable[..., None], request: Mapping[str, Any]) -> dict[str, Any]:
+        invocation, sent = self._process.invocation, copied(request)
 
         def act() -> dict[str, Any]:
             self._effects.invocation = invocation
-            write()
+            write(sent, by=CONSUMER)
             return {}
 
         return self._call(operation, act, _APPLY)
 
-    def _transact(self, request: Mapping[str, Any]) -> None:
+    def _transact(self, request: Mapping[str, Any], *, by: str) -> None:
         met = Met(0, self._process.name)
         faults, invocation = self._network.faults, self._effects.invocation
         if faults.take("apply_conflict", CONSUMER, invocation=invocation, met=met) is not None:
             others = len(request["TransactItems"]) - 1
             raise cancelled([{"Code": "TransactionConflict"}, *({"Code": "None"} for _ in range(others))])
-        self._table.transact_write_items(request, by=CONSUMER)
+        self._table.transact_write_items(request, by=by)
 
 
 def _applied(change: Change) -> str:
