@@ -278,10 +278,14 @@ class Said(Fact):
 
 @dataclass(frozen=True)
 class Ended(Fact):
-    """A function ended without an answer: `how` is "crash" or "timeout"."""
+    """A function ended without an answer: `how` is "crash" or "timeout".
+
+    `error` is what it raised, if it died of that: no Exception, or the runtime would have gone on.
+    """
 
     invocation: int
     how: str
+    error: str = ""
 
 
 @dataclass(frozen=True)
