@@ -222,6 +222,52 @@ class TellsLater(ByHand):
             tx.emit("total.changed", {"of": event.id}, key=event.key)
 
 
+class TellsUnderOneKey(ByHand):
+    """Gives all of its own events the same key, which is nothing's."""
+
+    def effect(self, event: Event, tx: Transaction) -> None:
+        """Apply, and tell."""
+        tx.put({"pk": f"SEEN#{event.id}", "sk": "META", "applied": event.id}, if_absent=True)
+        tx.emit("seen", {"of": event.id}, key="everything")
+
+
+class AppliesTheFirst(ByHand):
+    """Writes into each effect what the first event said."""
+
+    def __init__(self, world: ConsumerWorld) -> None:
+        super().__init__(world)
+        self._payload = ""
+
+    def effect(self, event: Event, tx: Transaction) -> None:
+        """Apply, and tell."""
+        self._payload = self._payload or event.payload
+        seen = {"pk": f"SEEN#{event.id}", "sk": "META", "applied": event.id, "data": self._payload}
+        tx.put(seen, if_absent=True)
+        tx.emit("seen", {"of": event.id}, key=event.key)
+
+
+class RaisesForOne(ByHand):
+    """Raises where one of its messages failed, though others are done."""
+
+    def handler(self, batch: Any, context: Any) -> dict[str, Any]:
+        """Apply each, and answer for all."""
+        answer = super().handler(batch, context)
+        if answer["batchItemFailures"]:
+            raise ValueError(answer)
+        return answer
+
+
+class HangsAtFirst(ByHand):
+    """Takes longer than it has over each message that comes for the first time."""
+
+    def handler(self, batch: Any, context: Any) -> dict[str, Any]:
+        """Apply each, and wait."""
+        answer = super().handler(batch, context)
+        if any(record["attributes"]["ApproximateReceiveCount"] == "1" for record in batch["Records"]):
+            self.world.clock.sleep_ms(1_000_000)
+        return answer
+
+
 def inbox_named_anew(world: ConsumerWorld) -> Handler:
     """Return an inbox that has another name in each instance."""
     client = world.client("dynamodb")
@@ -272,6 +318,10 @@ WRONG_CONSUMERS: dict[str, tuple[Callable[[ConsumerWorld], Handler], str]] = {
     "takes a duplicate for a failure": (by_hand(DuplicatesFail), "acknowledged_in_the_end"),
     "overwrites totals": (by_hand(OverwritesTotals), "effects_add_up"),
     "tells later": (by_hand(TellsLater), "own_events_once"),
+    "tells under one key": (by_hand(TellsUnderOneKey), "effects_say_what_is_so"),
+    "applies the first": (by_hand(AppliesTheFirst), "effects_say_what_is_so"),
+    "raises for one": (by_hand(RaisesForOne), "answers_after_partial_failure"),
+    "hangs at first": (by_hand(HangsAtFirst), "ends_in_time"),
 }
 """Each with the invariant that it breaks."""
 

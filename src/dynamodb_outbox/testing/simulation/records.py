@@ -16,7 +16,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS, BATCH_STATEMENTS
-from dynamodb_outbox.core.record.schema import PARKED_SK
+from dynamodb_outbox.core.record.moves import keep_s
+from dynamodb_outbox.core.record.schema import PARKED_SK, SCHEMA
 from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, PUBLISHED, state_of
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.facts import Moved
@@ -156,8 +157,17 @@ class RecordsClient(SimulatedClient):
         if after.state != PENDING and after != before:
             partition, sort_key = self._table.key_of(key)
             record = partition, str(named[PARKED_SK]["S"]) if PARKED_SK in named else sort_key
-            now_ms = self._network.kernel.now_ms
-            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events, gone=item is None))
+            now_ms, gone = self._network.kernel.now_ms, item is None
+            kept = self._kept_ms(item)
+            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events, gone, *kept))
+
+    def _kept_ms(self, item: WireItem | None) -> tuple[int | None, int | None]:
+        """Return for how long an item is kept from now on, by its TTL, and by what it says of itself."""
+        if item is None or SCHEMA not in item:
+            return None, None
+        layout, ttl = self._table.layout, item.get(self._table.layout.ttl)
+        left_ms = None if ttl is None else 1_000 * int(ttl["N"]) - self._process.clock.now_ms()
+        return left_ms, 1_000 * keep_s(item, layout)
 
     def _standing(self, item: WireItem | None) -> _Standing | None:
         """Return the state of an item, and the events that it is parked for (None: all)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from dynamodb_outbox.testing.simulation.consuming.facts import Acknowledged, App
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dynamodb_outbox.testing.simulation.consuming.facts import Claim
     from dynamodb_outbox.testing.simulation.history import Found, History
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "applied_in_the_end",
     "applied_once",
     "effects_add_up",
+    "effects_say_what_is_so",
     "own_events_once",
 ]
 
@@ -57,6 +60,31 @@ def own_events_once(of: History) -> Iterator[Found]:
             shown = tuple(at for at, fact in of.each(Applied) if event in fact.events or event in fact.own)
             effect = "its effect" if event in of.applied else "no effect"
             yield f"of {of.name(event)} there is {effect} and {count} events of the consumer's own", shown
+
+
+def effects_say_what_is_so(of: History) -> Iterator[Found]:
+    """P5. What effects, and events of a consumer's own, say of their event is what was written: its key, its data.
+
+    An own event has the key of its event, or of the item that is the effect.
+    """
+    for index, fact in of.each(Applied):
+        for claim in fact.said:
+            one = of.born.get(claim.event)
+            if one is not None and one.event is not None and not _is_so(claim, one.key, one.event.payload):
+                yield f"{claim.what} of {one.name} has another {claim.name}: {claim.said!r}", (one.index, index)
+
+
+def _is_so(claim: Claim, key: str, payload: str) -> bool:
+    """Whether a claim is right; data may be text in JSON."""
+    if claim.name == "key":
+        return bool(claim.said == key)
+    data = json.loads(payload)
+    if not isinstance(claim.said, str):
+        return bool(claim.said == data)
+    try:
+        return bool(json.loads(claim.said) == data)
+    except ValueError:
+        return False
 
 
 def acknowledged_after_applied(of: History) -> Iterator[Found]:
