@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from simulation_ledger import accepted, good_run
+from simulation_ledger import accepted, committed, good_run
 
 from dynamodb_outbox.testing.simulation.consuming.facts import (
     Acknowledged,
@@ -137,6 +137,24 @@ def test_effects_say_what_is_so() -> None:
     for name, said in wrong:
         assert says(name, said) == {"effects_say_what_is_so": f"the effect of A.1 has another {name}: {said!r}"}
         assert says(name, said, "nobody's") == {}
+
+
+def test_own_events_are_in_the_order_of_their_events() -> None:
+    """So those of different keys have different keys; how many those of one key have is the consumer's business."""
+
+    def told(key_of_a1: str, key_of_b1: str) -> set[str]:
+        said = tuple(
+            Claim(event, "an event that tells", "ordering key", key)
+            for event, key in (("a1", key_of_a1), ("a2", "X"), ("b1", key_of_b1))
+        )
+        more = [*committed("b1", key="B"), accepted("b1"), Queued(20, ("b1",), "m3"), Applied(43, ("b1",), -1, ("b1",))]
+        facts = [*good_run(), *more, *CONSUMED, replace(APPLIED, events=(), own=(), said=said)]
+        return {one.words for one in check(facts, Terms()) if one.invariant == "effects_say_what_is_so"}
+
+    for right in (("A", "B"), ("X", "Y"), ("Z", "Y")):
+        assert told(*right) == set()
+    assert told("B", "B") == {"an event that tells of A.1 has another ordering key: 'B'"}
+    assert told("A", "X") == {"an event that tells of B.1 has another ordering key: 'X'"}
 
 
 def test_an_event_that_nobody_committed_has_its_id_for_a_name() -> None:

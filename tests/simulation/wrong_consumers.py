@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -268,6 +269,30 @@ class HangsAtFirst(ByHand):
         return answer
 
 
+class GivesUp(ByHand):
+    """Acknowledges what has failed twice."""
+
+    def done(self, record: Mapping[str, Any]) -> bool:
+        """Apply a message, or let it be."""
+        return super().done(record) or int(record["attributes"]["ApproximateReceiveCount"]) > 1
+
+
+def inbox_that_forgets(world: ConsumerWorld) -> Handler:
+    """Return an inbox that remembers what it has applied for a minute."""
+    client = world.client("dynamodb")
+    inbox = Inbox(
+        world.table,
+        consumer="totals",
+        layout=world.layout,
+        client=client,
+        remember=timedelta(minutes=1),
+        clock=world.clock,
+        entropy=world.entropy,
+    )
+    inbox.consumer(lambda event, tx: count(event, tx, client, world.table))
+    return inbox.lambda_handler
+
+
 def inbox_named_anew(world: ConsumerWorld) -> Handler:
     """Return an inbox that has another name in each instance."""
     client = world.client("dynamodb")
@@ -321,6 +346,8 @@ WRONG_CONSUMERS: dict[str, tuple[Callable[[ConsumerWorld], Handler], str]] = {
     "tells under one key": (by_hand(TellsUnderOneKey), "effects_say_what_is_so"),
     "applies the first": (by_hand(AppliesTheFirst), "effects_say_what_is_so"),
     "raises for one": (by_hand(RaisesForOne), "answers_after_partial_failure"),
+    "gives up": (by_hand(GivesUp), "acknowledged_after_applied"),
+    "an inbox that forgets": (inbox_that_forgets, "applied_once"),
     "hangs at first": (by_hand(HangsAtFirst), "ends_in_time"),
 }
 """Each with the invariant that it breaks."""

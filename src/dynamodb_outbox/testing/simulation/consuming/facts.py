@@ -56,7 +56,10 @@ class Acknowledged(Carrying):
 
 @dataclass(frozen=True)
 class Claim:
-    """What an effect of an event, or the consumer's own event of it (`what`), says of that: its "key" or "data"."""
+    """What an effect of an event, or the consumer's own event of it (`what`), says of that: its "key" or "data".
+
+    "ordering key": that of the own event itself, unless it is a partition of effects.
+    """
 
     event: str
     what: str

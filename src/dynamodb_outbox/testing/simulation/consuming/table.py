@@ -133,12 +133,12 @@ def _claims_of_effects(effects: Sequence[Change]) -> Iterator[Claim]:
 
 
 def _claims_of_own(events: Iterable[Event], partitions: Set[str]) -> Iterator[Claim]:
-    """Yield what events of the consumer's own say of theirs; the key of one may be a partition of their effects."""
+    """Yield what events of the consumer's own say of theirs, and under which key if that is none of `partitions`."""
     for event in events:
         data = _data(event)
         of = str(data.get(OF, ""))
         if event.key not in partitions:
-            yield Claim(of, _OWN, KEY, event.key)
+            yield Claim(of, _OWN, "ordering key", event.key)
         for name in (KEY, DATA):
             if name in data:
                 yield Claim(of, _OWN, name, data[name])

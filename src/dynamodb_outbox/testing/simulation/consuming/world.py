@@ -104,4 +104,4 @@ def subscribed(
     function = ConsumerFunction(
         network, CONSUMER, lambda process: prepared(world(process)), instances=instances, timeout_ms=timeout_ms
     )
-    return Queue(network, function, instances=instances)
+    return Queue(network, function, instances=instances, expire=table.expire)

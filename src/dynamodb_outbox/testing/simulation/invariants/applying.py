@@ -11,7 +11,6 @@ from dynamodb_outbox.testing.simulation.consuming.facts import Acknowledged, App
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynamodb_outbox.testing.simulation.consuming.facts import Claim
     from dynamodb_outbox.testing.simulation.history import Found, History
 
 __all__ = [
@@ -65,24 +64,29 @@ def own_events_once(of: History) -> Iterator[Found]:
 def effects_say_what_is_so(of: History) -> Iterator[Found]:
     """P5. What effects, and events of a consumer's own, say of their event is what was written: its key, its data.
 
-    An own event has the key of its event, or of the item that is the effect.
+    Under one ordering key there are own events of one key alone, or of what has its effects in one partition.
     """
+    told_under = {key: key for key in of.keys}
     for index, fact in of.each(Applied):
         for claim in fact.said:
             one = of.born.get(claim.event)
-            if one is not None and one.event is not None and not _is_so(claim, one.key, one.event.payload):
+            if one is None or one.event is None:
+                continue
+            if claim.name == "ordering key":
+                right = told_under.setdefault(claim.said, one.key) == one.key
+            else:
+                right = claim.said == one.key if claim.name == "key" else _is_data(claim.said, one.event.payload)
+            if not right:
                 yield f"{claim.what} of {one.name} has another {claim.name}: {claim.said!r}", (one.index, index)
 
 
-def _is_so(claim: Claim, key: str, payload: str) -> bool:
-    """Whether a claim is right; data may be text in JSON."""
-    if claim.name == "key":
-        return bool(claim.said == key)
+def _is_data(said: object, payload: str) -> bool:
+    """Whether something is the data of an event, maybe as text in JSON."""
     data = json.loads(payload)
-    if not isinstance(claim.said, str):
-        return bool(claim.said == data)
+    if not isinstance(said, str):
+        return bool(said == data)
     try:
-        return bool(json.loads(claim.said) == data)
+        return bool(json.loads(said) == data)
     except ValueError:
         return False
 
