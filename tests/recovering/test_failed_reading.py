@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from dynamodb_outbox.core.record import moves, schema
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key
 from dynamodb_outbox.core.record.place import key_fault, place_of
 from dynamodb_outbox.core.relay.select import Selected
-from dynamodb_outbox.errors import InvalidRecord, StreamRefused, StreamUnavailable
+from dynamodb_outbox.errors import ConfigurationError, InvalidRecord, StreamRefused, StreamUnavailable
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.failed_reading import Fetched, Fetching
 from fake_streams import page, refusal
@@ -73,6 +74,14 @@ def test_a_range_is_read_to_its_end(answers: list[Any], found: list[int], lost: 
     fetched = fetching(*answers).fetch(BATCH)
     assert numbers(fetched) == found
     assert (fetched.lost is None) if lost is None else (lost in str(fetched.lost))
+
+
+def test_records_with_other_keys_than_the_layouts_are_refused() -> None:
+    """None would be a record by this layout, and their document would be taken for done."""
+    record = {"eventName": "INSERT", "dynamodb": {"SequenceNumber": "3", "Keys": {"customer": {"S": "C#1"}}}}
+    batch = replace(BATCH, records=(record,))
+    with pytest.raises(ConfigurationError, match="its items are 'customer', those of the layout 'pk' and 'sk'"):
+        fetching(layout=Layout()).fetch(batch)
 
 
 def test_a_stream_that_gives_no_answer_is_no_loss() -> None:
@@ -185,11 +194,10 @@ def test_items_of_others_in_a_stream_of_keys_alone_are_not_looked_for() -> None:
     records = (
         bare(pk=image["pk"], sk=image["sk"]),
         bare(pk=image["pk"], sk={"S": "META"}),
-        bare(other={"S": "x"}),
         {"eventName": "MODIFY", "dynamodb": {"Keys": {"pk": image["pk"], "sk": image["sk"]}}},
         {"eventName": "INSERT"},
     )
-    batch = FailedBatch("m", BATCH.stream_arn, "s", "1", "1", 5, "", ("", ""), records)
+    batch = FailedBatch("m", BATCH.stream_arn, "s", "1", "1", 4, "", ("", ""), records)
     fetched = fetching(layout=layout, items=[image]).fetch(batch)
     assert fetched.lost is None
     assert fetched.records[0]["dynamodb"]["NewImage"] == image

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dynamodb_outbox.cli import main
+from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.local.client import REGION
 from dynamodb_outbox.local.provision import create_bus, create_queue, route
 from dynamodb_outbox.recover import ParkedEvent, ParkedRecord, ParkedReport, Treated
@@ -200,3 +201,17 @@ def test_what_cannot_be_meant_is_status_2(
     """Before anything is read."""
     status, _, err = ran(capsys, *arguments)
     assert (status, says in err) == (2, True)
+
+
+def test_a_layout_that_was_forgotten_is_told_by_what_is_parked(
+    shop: Shop, engine: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is read by keys that the table has not; by a status, too."""
+    shop.client.delete_table(TableName="shop")
+    parked(Shop(engine, Layout(pk="customer_id", sk="item")))
+    for command in (["list"], ["show", "no-id"], ["discard", "--reason", "none", "--all"]):
+        status, said, complaint = ran(capsys, *command)
+        assert (status, said) == (3, "")
+        assert """give the writer's layout, Layout(pk='customer_id', sk='item'), or --layout""" in complaint
+    assert main(["status", "--table", "shop"]) == 3
+    assert """--layout '{"pk": "customer_id", "sk": "item"}'""" in capsys.readouterr().err

@@ -168,6 +168,55 @@ def test_a_key_of_which_fifty_pages_hold_nothing_is_read_by_its_entries() -> Non
     assert client.asked[-1]["RequestItems"]["shop"]["ConsistentRead"] is True
 
 
+CUSTOMER: Any = {"customer_id": {"S": "C#1"}, "item": {"S": f"OUTBOX#{uuid(1)}"}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (CUSTOMER, """Layout(pk='customer_id', sk='item'), or --layout '{"pk": "customer_id", "sk": "item"}'"""),
+        (dict(reversed(CUSTOMER.items())), """'{"pk": "customer_id", "sk": "item"}'"""),
+        ({"n": {"N": "1"}, "sk": CUSTOMER["item"]}, """'{"pk": "n", "sk": "sk", "pk_type": "N"}'"""),
+        ({"order": CUSTOMER["item"]}, """'{"pk": "order", "sk": null, "own_partition": true}'"""),
+        ({"a": {"S": "OUTBOX#A"}, "b": {"S": "OUTBOX#B"}}, """'{"pk": "...", "sk": "..."}'"""),
+    ],
+)
+def test_entries_with_other_keys_than_the_layouts_are_refused_with_the_layout_that_has_these(
+    keys: Any, says: str
+) -> None:
+    """Listed or counted, before anything is read by keys that the table has not; asked once more for that alone."""
+    there = {**keys, "ob_pending": {"S": "00"}, "at": {"N": "5"}}
+    whole = {"Items": [{**there, "id": {"S": uuid(1)}, "key": {"S": "C#1"}}], "Count": 1}
+    cut = {**whole, "LastEvaluatedKey": there}
+    listed = DynamoPendingIndex(LAYOUT, client=Client(whole, cut)).list("shop", List("00", 7))
+    counted = DynamoPendingIndex(LAYOUT, client=Client(whole, whole, cut)).tally("shop", "00")
+    assert isinstance(listed, Failed)
+    assert listed == counted.failure
+    assert not listed.passing
+    assert says in listed.reason
+    assert f"its items are {' and '.join(map(repr, keys))}, those of the layout 'pk' and 'sk'" in listed.reason
+
+
+def test_an_index_that_is_sorted_by_another_name_is_told() -> None:
+    """Which names are the table's cannot be said then; an answer that is not cut short, or is none, says less still."""
+    there = {**item(1), "id": {"S": uuid(1)}, "created": {"N": "5"}}
+    after = {name: value for name, value in there.items() if name != "id"}
+    whole: Any = {"Items": [there]}
+    answers: list[Any] = [{**whole, "LastEvaluatedKey": after}, whole, error("ThrottlingException")]
+    found = [DynamoPendingIndex(LAYOUT, client=Client(whole, each)).list("shop", List("00", 7)) for each in answers]
+    assert [isinstance(each, Failed) and each.passing for each in found] == [False, False, True]
+    first, second, _ = [each.reason for each in found if isinstance(each, Failed)]
+    assert "'created', the layout 'pk' and 'sk' and 'at': give" in first
+    assert "have others, the layout" in second
+
+
+def test_a_read_by_keys_that_the_table_has_not_names_the_layouts() -> None:
+    """An empty index tells nothing of them: the refusal of the engine does."""
+    index = DynamoLeases(LAYOUT, client=Client(error("ValidationException")))
+    with pytest.raises(TableUnavailable, match=r"The layout has the keys 'pk' and 'sk': where .*--layout"):
+        index.read_all("shop", ["00"])
+
+
 def test_keys_that_an_answer_leaves_unread_are_read_again() -> None:
     """As a table does that is asked for too much; a table without a sort key is read so."""
     layout = Layout(sk=None, placement="table")

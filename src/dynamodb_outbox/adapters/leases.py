@@ -45,7 +45,7 @@ class DynamoLeases:
         try:
             item = self._client.get().get_item(**leases.read(table, shard, self._layout)).get("Item")
         except FAILS as error:
-            return Failed(str(said(error)), may_pass(error))
+            return Failed(self._client.why(error, table, self._layout.keys), may_pass(error))
         if not item:
             return LeaseFound(None)
         found = leases.lease_of(item)
@@ -69,7 +69,9 @@ class DynamoLeases:
         try:
             answer = self._client.get().batch_get_item(**leases.read_all(table, shards, self._layout))
         except FAILS as error:
-            raise TableUnavailable(table, str(said(error)), retryable=may_pass(error)) from error
+            raise TableUnavailable(
+                table, self._client.why(error, table, self._layout.keys), retryable=may_pass(error)
+            ) from error
         if answer.get("UnprocessedKeys"):
             raise TableUnavailable(table, "leases were left unread (UnprocessedKeys)", retryable=True)
         found = {leases.shard_of(item, self._layout): leases.lease_of(item) for item in answer["Responses"][table]}

@@ -71,7 +71,7 @@ class DynamoParkedKeys:
             items = answer.get("Responses", {}).get(table, ())
             marked = parked_keys.marked(keys, items, self._layout)
         except FAILS as error:
-            return KeysFound(frozenset(), frozenset(keys), str(said(error)))
+            return KeysFound(frozenset(), frozenset(keys), self._client.why(error, table, self._layout.keys))
         except (AttributeError, LookupError, TypeError) as error:
             return KeysFound(frozenset(), frozenset(keys), f"the answer has another form ({type(error).__name__})")
         return KeysFound(marked, unread, _LEFT_OUT if unread else None)

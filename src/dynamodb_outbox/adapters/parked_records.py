@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from dynamodb_outbox.core.error_codes import CONDITION_FAILED
+from dynamodb_outbox.core.error_codes import CONDITION_FAILED, INVALID
 from dynamodb_outbox.core.record import moves, pending, schema
 from dynamodb_outbox.core.record.decode import ordering_key
 from dynamodb_outbox.core.record.place import is_of, partition_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DynamoParkedRecords"]
 
-_INVALID = "ValidationException"
-"""Of a discard: the record with its marks is no item that the table could hold. Others are not concerned."""
 _NEWEST = 25
 """Records that are looked at for a later one: what was published of a key since is most often among the last."""
 
@@ -60,7 +58,7 @@ class DynamoParkedRecords:
             try:
                 answer = self._client.get().batch_get_item(**pending.items(table, wanted))
             except FAILS as error:
-                return _failed(error)
+                return self._unread(error, table)
             items = answer.get("Responses", {}).get(table, [])
             left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
             if left and not items:
@@ -83,7 +81,7 @@ class DynamoParkedRecords:
             try:
                 answer = self._client.get().query(**pending.parked_of(table, partition, self._layout, after=after))
             except FAILS as error:
-                return _failed(error)
+                return self._unread(error, table)
             found += answer.get("Items", ())
             after = answer.get("LastEvaluatedKey") or None
             if after is None:
@@ -101,7 +99,7 @@ class DynamoParkedRecords:
         try:
             answer = self._client.get().query(**pending.newest(table, image[layout.pk], layout, most=_NEWEST))
         except FAILS as error:
-            return _failed(error)
+            return self._unread(error, table)
         key = ordering_key(image, layout)
         return any(
             is_of(item, layout)
@@ -128,7 +126,7 @@ class DynamoParkedRecords:
         try:
             self._client.get().update_item(**request)
         except ClientError as error:
-            if is_refused(error, _INVALID):
+            if is_refused(error, INVALID):  # with its marks it is no item that the table could hold
                 return str(said(error))
             if not is_refused(error, CONDITION_FAILED):
                 return _failed(error)
@@ -145,6 +143,9 @@ class DynamoParkedRecords:
         except FAILS as error:
             return False if is_refused(error, CONDITION_FAILED) else _failed(error)
         return True
+
+    def _unread(self, error: Exception, table: str) -> Failed:
+        return Failed(self._client.why(error, table, self._layout.keys), may_pass(error))
 
 
 def _failed(error: Exception) -> Failed:

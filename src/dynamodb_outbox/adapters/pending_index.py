@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS
 from dynamodb_outbox.core.record import pending
+from dynamodb_outbox.core.record.other_keys import entry_said, fits_keys
 from dynamodb_outbox.core.sweeping.commands import Failed, KeyFound, Listed, Tally
 from dynamodb_outbox.sdk.clients import TableClient, table_config
 from dynamodb_outbox.sdk.errors import FAILS, may_pass
@@ -63,8 +64,7 @@ class DynamoPendingIndex:
             answer = self._client.get().query(**request)
         except FAILS as error:
             return self._failed(error, table)
-        entries = tuple(pending.entry_of(item, self._layout) for item in answer.get("Items", ()))
-        return Listed(entries, answer.get("LastEvaluatedKey") or None)
+        return self._listed(table, asked.shard, answer)
 
     def read(self, table: str, entries: Sequence[Entry]) -> KeyFound:
         """Return the pending records of the key that entries of the index are of; every failure is an answer."""
@@ -90,8 +90,23 @@ class DynamoPendingIndex:
             answer = self._client.get().query(**pending.listing(table, shard, self._layout, most=1))
         except FAILS as error:
             return Tally(failure=self._failed(error, table))
-        oldest = [pending.entry_of(item, self._layout).at_ms for item in answer.get("Items", ())]
-        return Tally(count, oldest[0] if oldest else None)
+        first = self._listed(table, shard, answer)
+        if isinstance(first, Failed):
+            return Tally(failure=first)
+        return Tally(count, first.entries[0].at_ms if first.entries else None)
+
+    def _listed(self, table: str, shard: str, answer: Any) -> Listed | Failed:
+        """Return the entries of an answer; a failure where they have other keys than the layout."""
+        items = answer.get("Items", ())
+        if all(fits_keys(item, self._layout) for item in items):
+            return Listed(
+                tuple(pending.entry_of(item, self._layout) for item in items), answer.get("LastEvaluatedKey") or None
+            )
+        try:  # an answer that is cut short has the keys alone
+            cut = self._client.get().query(**pending.listing(table, shard, self._layout, most=1))
+        except FAILS as error:
+            return self._failed(error, table)
+        return Failed(entry_said(cut.get("LastEvaluatedKey") or {}, self._layout), passing=False)
 
     def _read_partition(self, table: str, entries: Sequence[Entry]) -> KeyFound:
         partition, between = entries[0].item[self._layout.pk], pending.range_of(entries, self._layout)

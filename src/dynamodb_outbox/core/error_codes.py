@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "CONDITION_FAILED",
     "CONFLICTS",
+    "INVALID",
     "NO_TABLE",
     "SERVER_ERROR",
     "SERVER_TROUBLE",
@@ -45,6 +46,9 @@ SERVER_TROUBLE = frozenset(
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 """A write's condition did not hold: nothing was written by this attempt."""
+
+INVALID = "ValidationException"
+"""The request, or a value in it, cannot be had so; of a read by keys, that the table has others."""
 
 NO_TABLE = "ResourceNotFoundException"
 """There is no such table, or it is not active yet; the answer names none."""

@@ -32,10 +32,11 @@ from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.by_hand import written_ms
 from dynamodb_outbox.core.record.moves import keep_s
+from dynamodb_outbox.core.record.other_keys import keys_said
 from dynamodb_outbox.core.record.place import carried_id, key_fault, place_of
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PENDING, state_of, way_of
-from dynamodb_outbox.errors import InvalidRecord, StreamUnavailable
+from dynamodb_outbox.errors import ConfigurationError, InvalidRecord, StreamUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,13 +79,17 @@ class Fetching:
     def fetch(self, batch: FailedBatch) -> Fetched:
         """Return the records of a batch, as far as they can be had.
 
-        Raises StreamUnavailable, StreamRefused, and InvalidRecord for what no stream has told.
+        Raises StreamUnavailable, StreamRefused, InvalidRecord for what no stream has told, and ConfigurationError for
+        what the table of the layout cannot have written.
         """
         if batch.records is not None:
             _check(batch.records, self._reading.layout)
-            return self._completed(Fetched(batch.records, batch.lacks))
-        reader = DynamoDbStream(self._client(), batch.stream_arn).open(batch.shard_id, at=batch.start)
-        return self._completed(self._read(reader, batch))
+            fetched = Fetched(batch.records, batch.lacks)
+        else:
+            reader = DynamoDbStream(self._client(), batch.stream_arn).open(batch.shard_id, at=batch.start)
+            fetched = self._read(reader, batch)
+        _check_layout(fetched.records, self._reading.layout)
+        return self._completed(fetched)
 
     def judge(self, records: Sequence[Selected], layout: Layout) -> list[Judgement]:
         """Return what has come of records since the stream told of them. Raises TableUnavailable."""
@@ -174,6 +179,15 @@ def _check(records: Sequence[Mapping[str, Any]], layout: Layout) -> None:
             raise InvalidRecord(f"Records[{position}]", f"{fault}.")
 
 
+def _check_layout(records: Sequence[Mapping[str, Any]], layout: Layout) -> None:
+    """Raise ConfigurationError for key attributes of other names: by this layout no record would be one."""
+    for record in records:
+        change = record.get("dynamodb")
+        keys = change.get("Keys") if isinstance(change, dict) else None
+        if isinstance(keys, dict) and keys.keys() != layout.keys.types.keys():
+            raise ConfigurationError(keys_said(keys, layout))
+
+
 def _elsewhere(image: WireItem, layout: Layout) -> list[WireItem]:
     """Return the keys of what may stand for a record that is parked apart, or beside another one."""
     copy = copy_key(image, layout)
@@ -196,9 +210,7 @@ def _is_bare(record: Mapping[str, Any], layout: Layout) -> bool:
     if record.get("eventName") != "INSERT" or not isinstance(change, dict) or change.get("NewImage"):
         return False
     keys = change.get("Keys")
-    if not isinstance(keys, dict) or keys.keys() != layout.keys.types.keys():
-        return False
-    return layout.select is not None or carried_id(keys, layout) is not None
+    return isinstance(keys, dict) and (layout.select is not None or carried_id(keys, layout) is not None)
 
 
 def _written_ms(image: WireItem, layout: Layout) -> int | None:

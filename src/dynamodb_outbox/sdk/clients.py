@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from boto3.resources.base import ServiceResource
@@ -16,10 +16,13 @@ from botocore.exceptions import BotoCoreError, CredentialRetrievalError, NoRegio
 
 from dynamodb_outbox._version import __version__
 from dynamodb_outbox.arguments import shown
-from dynamodb_outbox.core.error_codes import NO_TABLE
+from dynamodb_outbox.core.error_codes import INVALID, NO_TABLE
 from dynamodb_outbox.core.timing import attempts_of, call_ms
 from dynamodb_outbox.errors import ConfigurationError, NoClient
 from dynamodb_outbox.sdk.errors import said
+
+if TYPE_CHECKING:
+    from dynamodb_outbox.keys import Keys
 
 __all__ = ["OwnClient", "TableClient", "table_config"]
 
@@ -100,9 +103,15 @@ class TableClient(OwnClient):
         if given is not None:
             _refuse_resource_client(given)
 
-    def why(self, error: Exception, table: str) -> str:
-        """Return what was said, and where it was asked when there is no such table: the answer does not name it."""
+    def why(self, error: Exception, table: str, keys: Keys | None = None) -> str:
+        """Return what was said, and where it was asked when there is no such table: the answer does not name it.
+
+        `keys` are those of the layout, by which it was asked: a table that has others refuses the request.
+        """
         what = said(error)
+        if what.code == INVALID and keys is not None:
+            named = " and ".join(map(repr, keys.types))
+            return f"{what}. The layout has the keys {named}: where the writer has another, give that (--layout)"
         return f"{what} (table {table!r}; {self.place})" if what.code == NO_TABLE else str(what)
 
 
