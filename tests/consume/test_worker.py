@@ -360,6 +360,10 @@ def handler(event, context):
     return inbox.lambda_handler(event, context)
 
 number = 5
+
+
+def order(order_id):
+    return order_id
 """
 
 
@@ -412,7 +416,8 @@ def test_the_command_consumes_and_drains_on_sigterm(engine: Account, tmp_path: P
         ("billing_broken:inbox", "cannot be imported: ZeroDivisionError"),
         ("billing_over:inbox", "ends the process when it is imported (SystemExit: 0)"),
         ("billing_worker:nothing", "no attribute 'nothing'"),
-        ("billing_worker:number", "neither an Inbox nor a handler"),
+        ("billing_worker:number", "neither an Inbox nor a handler: it is not callable"),
+        ("billing_worker:order", "it is called with (event, context), and takes (order_id): too many positional"),
     ],
 )
 def test_what_is_no_consumer_is_refused(

@@ -67,6 +67,24 @@ def test_a_template_is_printed(as_json: bool, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == text(sam(PLAIN, "x.zip"))
 
 
+def test_the_keys_of_a_table_that_is_there_are_not_guessed_in_silence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says which are taken for granted, unless a layout is given, or exported, which counts then."""
+    existing = ["infra", "sam", *NEEDED, "--existing-table"]
+    monkeypatch.delenv("OUTBOX_LAYOUT", raising=False)
+    assert main(existing) == 0
+    assert "the keys of the table are taken to be pk and sk" in capsys.readouterr().err
+    assert main([*existing, "--layout", '{"sk": "item"}']) == 0
+    assert main(["infra", "sam", *NEEDED]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("OUTBOX_LAYOUT", '{"sk": "item"}')
+    assert main(existing) == 0
+    assert capsys.readouterr().err == ""
+    assert parsed(*NEEDED, "--existing-table").layout == Layout(sk="item")
+    assert parsed(*NEEDED, "--layout", "{}").layout == Layout()
+
+
 def test_a_configuration_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """HCL, and nothing else."""
     assert main(["infra", "terraform", *NEEDED, "--code", "x.zip"]) == 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.queues import SqsMessages
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.consume.worker import QueueWorker
+from dynamodb_outbox.process.handlers import handler_fault
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
@@ -53,6 +54,6 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
             traceback.print_exc()
         raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}") from None
     handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
-    if not callable(handler):
-        raise Unusable(f"{named} is neither an Inbox nor a handler")
+    if (fault := handler_fault(handler)) is not None:
+        raise Unusable(f"{named} is neither an Inbox nor a handler: it {fault}")
     return handler

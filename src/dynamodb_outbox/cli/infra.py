@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,19 @@ _OTHERWISE = ("sink", "route", "layout", "settle", "env")
 
 def run(options: argparse.Namespace) -> int:
     """Print the rendering; raises Unusable and ConfigurationError for arguments that do not fit."""
-    sys.stdout.write(_rendered(deployment_of(options), options))
+    deployment = deployment_of(options)
+    sys.stdout.write(_rendered(deployment, options))
+    if options.existing_table and not _layout(options):
+        sys.stderr.write(
+            "outbox infra: --existing-table, and no --layout: the keys of the table are taken to be pk and sk. With "
+            "others the relay sees no record: `outbox doctor --table NAME` tells what they are\n"
+        )
     return 0
+
+
+def _layout(options: argparse.Namespace) -> str:
+    given: str | None = options.layout
+    return os.environ.get("OUTBOX_LAYOUT", "").strip() if given is None else given
 
 
 def deployment_of(options: argparse.Namespace) -> Deployment:
@@ -42,7 +54,7 @@ def deployment_of(options: argparse.Namespace) -> Deployment:
     return Deployment(
         **given,
         sink=sink,
-        layout=layout_from({"OUTBOX_LAYOUT": options.layout or "", "OUTBOX_SETTLE": options.settle or ""}),
+        layout=layout_from({"OUTBOX_LAYOUT": _layout(options), "OUTBOX_SETTLE": options.settle or ""}),
         environment=dict(options.env or ()),
     )
 

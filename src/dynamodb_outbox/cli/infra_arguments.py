@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "name": {"help": "what names begin with (default: <table>-outbox)"},
     "existing-table": {"action": "store_true", "help": "the table is there, and has a stream; it is not changed"},
     "new-bus": {"action": "store_true", "help": "make the bus, with an archive"},
-    "layout": {"metavar": "JSON", "help": "the writer's Layout, as OUTBOX_LAYOUT holds it"},
+    "layout": {"metavar": "JSON", "help": "the writer's Layout, in place of that in OUTBOX_LAYOUT"},
     "settle": {"help": "the layout's settle alone: expire, mark, delete or none"},
     "ordering": {"help": "key (default) or none"},
     "on-poison": {"help": "park (default), park_key or block"},

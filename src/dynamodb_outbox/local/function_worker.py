@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.local.frames import receive_frame, send_frame
+from dynamodb_outbox.process.handlers import handler_fault
 from dynamodb_outbox.process.lifeline import end_with_parent
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
         if not (isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0])):
             _show_traceback()
         return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {_text(error)}")
-    if not callable(found):
-        return _error("Runtime.HandlerNotFound", f"{handler} is not callable")
+    if (fault := handler_fault(found)) is not None:
+        return _error("Runtime.HandlerNotFound", f"{handler} {fault}")
     return found  # type: ignore[no-any-return]  # whatever the user's module holds
 
 

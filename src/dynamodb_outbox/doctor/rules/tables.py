@@ -55,7 +55,14 @@ def _keys(table: Table, system: System) -> Iterator[Said]:
     found = seen(table.keys)
     for wanted in dict.fromkeys(tuple(each.keys.types.items()) for each in layouts_of(system)):
         if wanted != found:
-            yield f"the keys are {_told(found)}, the layout's {_told(wanted)}"
+            yield Evidence(f"the keys are {_told(found)}, the layout's {_told(wanted)}", {"members": _members(found)})
+
+
+def _members(keys: tuple[tuple[str, str | None], ...]) -> str:
+    """Return what a layout says of keys that differ from its defaults, as JSON."""
+    names = dict(zip(("pk", "sk"), (name for name, _ in keys), strict=False))
+    types = {f"{what}_type": kind for what, (_, kind) in zip(("pk", "sk"), keys, strict=False) if kind in ("N", "B")}
+    return json.dumps({"sk": None, **names, **types} if len(keys) == 1 else {**names, **types})
 
 
 def _index(table: Table, system: System) -> Iterator[Said]:
@@ -194,7 +201,7 @@ CHECKS = (
         about=of_table,
         look=_keys,
         consequence="Records are not told from other items, or cannot be settled.",
-        command="OUTBOX_LAYOUT of the function, or Layout(pk=..., sk=..., pk_type=..., sk_type=...), names the keys",
+        command="OUTBOX_LAYOUT of the function, or Layout(...), names the keys, beside what else it has: <members>",
         closes=("stream", "sweep"),
     ),
     Check(
