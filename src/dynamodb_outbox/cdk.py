@@ -14,11 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.words import extra
+
 try:
     from aws_cdk import Aws, CfnDeletionPolicy, CfnResource, Names, Token, aws_s3_assets
     from constructs import Construct
 except ImportError as error:
-    raise ImportError("dynamodb_outbox.cdk needs the extra: pip install 'dynamodb-outbox[cdk]'.") from error
+    raise ImportError(f"dynamodb_outbox.cdk needs the extra: {extra('cdk')}.") from error
 
 from dynamodb_outbox.infra.cloudformation_kinds import ATTRIBUTES, PROPERTIES
 from dynamodb_outbox.infra.deployment import Deployment

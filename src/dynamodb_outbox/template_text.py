@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.words import extra
 
 __all__ = ["parsed"]
 
@@ -57,8 +58,8 @@ def _yaml(text: str) -> Any:
         import yaml  # noqa: PLC0415 -- of an extra, which JSON does without
     except ImportError:
         raise ConfigurationError(
-            "YAML cannot be read without the package PyYAML. Install the extra [cli]: pip install "
-            "'dynamodb-outbox[cli]'; or give the template as JSON."
+            f"YAML cannot be read without the package PyYAML. Install the extra [cli]: {extra('cli')}; or give the "
+            "template as JSON."
         ) from None
     loader = _loader(yaml)
     try:

@@ -412,7 +412,7 @@ def test_the_command_consumes_and_drains_on_sigterm(engine: Account, tmp_path: P
     ("named", "said"),
     [
         ("billing", "not of the form module:attribute"),
-        ("no_such_module:inbox", "cannot be imported: ModuleNotFoundError"),
+        ("no_such_module:inbox", "No module named 'no_such_module' (looked for in /"),
         ("billing_broken:inbox", "cannot be imported: ZeroDivisionError"),
         ("billing_over:inbox", "ends the process when it is imported (SystemExit: 0)"),
         ("billing_worker:nothing", "no attribute 'nothing'"),

@@ -235,7 +235,7 @@ def test_what_is_no_template_is_told_in_a_line(text: str, tmp_path: Path, capsys
     template = ["--template", str(tmp_path / "template.json"), "--package", str(tmp_path / "outbox.zip")]
     assert main([*common, *template]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"error: {tmp_path / 'template.json'}: no ")
+    assert told.startswith(f"python -m dynamodb_outbox.local.deployed: error: {tmp_path / 'template.json'}: no ")
     assert told.count("\n") == 1
 
 
@@ -261,3 +261,10 @@ def test_the_program_says_what_is_missing(engine: Account, tmp_path: Path, capsy
     template.write_text("Resources: {Bus: {Type: 'AWS::Events::EventBus', Properties: {Name: !Sub orders}}}")
     assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
     assert "stack outbox has 0 event source mappings" in capsys.readouterr().err
+    assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
+    assert "stack outbox is there already" in capsys.readouterr().err
+    template.write_text("Resources: {Relay: {Type: 'AWS::Serverless::Function'}}")
+    assert main([*common, "--template", str(template), "--package", str(tmp_path / "outbox.zip")]) == 1
+    assert f"{template}: a template of SAM" in capsys.readouterr().err
+    assert main([*common, "--template", "there/is.none", "--package", str(tmp_path / "outbox.zip")]) == 1
+    assert ": error: there/is.none: no such file or directory" in capsys.readouterr().err

@@ -52,6 +52,7 @@ def test_an_exported_endpoint_that_stays_behind_is_said(
     """By name and with the way to give one; not where `--env` gives it, and not its value."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SNS", "http://192.0.2.2")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1/")  # the very one
     asked = ["--endpoint", "http://127.0.0.1:1", "--account", "000000000001", "--handler", "shop_relay:handler"]
     parser = common_arguments("source", "")
     made = function_process(parser.parse_args([*asked, "--env", "AWS_ENDPOINT_URL=http://127.0.0.1:2"]))

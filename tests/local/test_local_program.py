@@ -54,4 +54,4 @@ def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["--port", str(port)]) == 1
-    assert capsys.readouterr().err.startswith("error: ")
+    assert capsys.readouterr().err.startswith("python -m dynamodb_outbox.local: error: ")

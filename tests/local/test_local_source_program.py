@@ -273,6 +273,8 @@ def test_a_mistake_is_one_line_on_standard_error(
             main(shop.arguments("--env", setting))
         assert f"argument --env: {setting!r} is not NAME=VALUE" in capsys.readouterr().err
     (shop.directory / "cp").write_text("nonsense")
+    assert main(shop.arguments("--endpoint", "127.0.0.1:4566")) == 1
+    assert "endpoint '127.0.0.1:4566': http:// is missing" in capsys.readouterr().err
     assert main(shop.arguments()) == 1
     assert "give the checkpoint another name" in capsys.readouterr().err
 
@@ -283,7 +285,9 @@ def test_a_handler_that_is_not_there_is_said_at_the_start(shop: Shop, capfd: pyt
     assert main(shop.arguments("--handler", "shop_rely:handler")) == 1
     reading, error = capfd.readouterr().err.splitlines()
     assert reading.startswith("reading ")
-    assert error == "error: --handler shop_rely:handler: ModuleNotFoundError: No module named 'shop_rely'"
+    assert error.endswith(
+        ".local.source: error: --handler shop_rely:handler: ModuleNotFoundError: No module named 'shop_rely'"
+    )
     assert main(shop.arguments("--handler", "os:nothing")) == 1
     assert "error: --handler os:nothing: module 'os' has no attribute 'nothing'" in capfd.readouterr().err
     (shop.directory / "over.py").write_text("raise SystemExit(0)")

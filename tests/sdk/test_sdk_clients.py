@@ -135,8 +135,9 @@ def test_settings_of_which_no_client_can_be_made_are_named(
 ) -> None:
     """As a matter of configuration: nothing was sent, and nothing will be until they are right."""
     monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError, match=f"no client of 'dynamodb' can be made: .*{value}"):
+    with pytest.raises(ConfigurationError, match=f"no client of 'dynamodb' can be made: .*{value}") as caught:
         OwnClient("dynamodb", ONCE).get()
+    assert ("http:// is missing" in str(caught.value)) == (name == "AWS_ENDPOINT_URL")
 
 
 def test_credentials_that_are_not_handed_out_are_no_matter_of_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ COMMANDS = {
     "parked": ("parked", "list", "--table", "shop"),
     "redrive": ("redrive", "--table", "shop", "--sink", ARN, "--from-s3", "s3://bucket/"),
     "doctor": ("doctor", "--table", "shop"),
-    "consume": ("consume", "os:getcwd", "--queue", "https://sqs.eu-west-1.amazonaws.com/123456789012/billing"),
+    "consume": ("consume", "operator:eq", "--queue", "https://sqs.eu-west-1.amazonaws.com/123456789012/billing"),
 }
 
 

@@ -35,6 +35,7 @@ from dynamodb_outbox.cli.shell_words import in_shell_words
 from dynamodb_outbox.cli.unusable import STATUS, Unusable
 from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
 from dynamodb_outbox.process.options import OptionParser
+from dynamodb_outbox.words import extra, failure
 
 if TYPE_CHECKING:
     import argparse
@@ -54,8 +55,7 @@ class CliExtraMissing(OutboxError):
         self.package = package
         super().__init__(
             f"output for people cannot be drawn without the package {package}; --json does without it. Install the "
-            "extras [cli,local]: pip install 'dynamodb-outbox[cli,local]', or pip install -e '.[cli,local]' inside a "
-            "clone"
+            f"extras [cli,local]: {extra('cli,local')}"
         )
 
 
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
     except (OutboxError, OSError) as error:
-        return _complain(options, str(error), _FAILED)
+        return _complain(options, failure(error), _FAILED)
     except _Signalled as ended:
         return _complain(options, options.when_ended, _SIGNALLED + ended.number)
 

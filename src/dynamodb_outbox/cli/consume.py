@@ -50,9 +50,11 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
     except SystemExit as error:  # to end with its status would look as if a stop had been asked for
         raise Unusable(f"{named} ends the process when it is imported (SystemExit: {error})") from None
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
-        if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        if not is_missing:
             traceback.print_exc()
-        raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}") from None
+        where = f" (looked for in {Path.cwd()})" if is_missing else ""
+        raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}{where}") from None
     handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
     if (fault := handler_fault(handler)) is not None:
         raise Unusable(f"{named} is neither an Inbox nor a handler: it {fault}")

@@ -27,13 +27,13 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from dynamodb_outbox.words import extra
+
 try:
     from aws_lambda_powertools.utilities.idempotency import BasePersistenceLayer, IdempotencyConfig, idempotent_function
     from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 except ImportError as error:
-    raise ImportError(
-        "dynamodb_outbox.consume.powertools needs the extra: pip install 'dynamodb-outbox[powertools]'."
-    ) from error
+    raise ImportError(f"dynamodb_outbox.consume.powertools needs the extra: {extra('powertools')}.") from error
 
 from dynamodb_outbox.arguments import duration, shown
 from dynamodb_outbox.consume.consumer import Consumer

@@ -39,7 +39,9 @@ RELAY, SWEEP = "relay", "sweep"
 """The ready-made functions."""
 
 _NEVER = "never"
-_ALIKE = 0.5
+_ALIKE, _MUCH_ALIKE = 0.5, 0.75
+_KEYS = """For example {"pk": "customer_id", "sk": "item"}."""
+_ROUTES = """For example {"order.*": "arn:...", "*": "arn:..."}."""
 """How much a name must have in common with a known one to be taken for it, misspelt; 1 is the same name."""
 _MOST_AGE_S = 7 * 24 * 3600
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -96,14 +98,14 @@ def _level(value: str, refuse: Refusal) -> str:
 
 
 def _destinations(value: str, refuse: Refusal) -> str | dict[str, Any]:
-    return _object(value, refuse) if value.startswith("{") else value
+    return _object(value, refuse, _ROUTES) if value.startswith("{") else value
 
 
 def _members(value: str, refuse: Refusal) -> dict[str, Any]:
-    members = _object(value, refuse)
+    members = _object(value, refuse, _KEYS)
     for name, given in members.items():
         if name not in LAYOUT_MEMBERS:
-            meant = alike(name, LAYOUT_MEMBERS)
+            meant = alike(name, LAYOUT_MEMBERS, _MUCH_ALIKE) or _key_named(name) or alike(name, LAYOUT_MEMBERS)
             told = f"did you mean {meant!r}?" if meant else f"it has {', '.join(LAYOUT_MEMBERS)}."
             raise refuse(f"names {shown(name)}, which is no argument of Layout; {told}")
         if isinstance(LAYOUT_MEMBERS[name], timedelta):
@@ -124,14 +126,14 @@ def _seconds(given: object, refuse: Refusal) -> timedelta:
         raise refuse(f"is {shown(given)}, more seconds than can be counted.") from None
 
 
-def _object(value: str, refuse: Refusal) -> dict[str, Any]:
+def _object(value: str, refuse: Refusal, example: str) -> dict[str, Any]:
     twice: list[str] = []
     try:
         found = json.loads(value, object_pairs_hook=partial(_once_each, twice), parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
-        raise refuse(f"is {shown(value)}, and no JSON: {error}.") from None
+        raise refuse(f"is {shown(value)}, and no JSON: {error}. {example}") from None
     if not isinstance(found, dict):
-        raise refuse(f"is {shown(value)}; a JSON object is needed.")
+        raise refuse(f"is {shown(value)}; a JSON object is needed. {example}")
     if twice:
         raise refuse(f"names {shown(twice[0])} twice in one object; nobody could tell which of the two counts.")
     return found
@@ -300,8 +302,14 @@ VARIABLES = (
 """All variables, the needed one first."""
 
 
-def alike(name: str, known: Iterable[str]) -> str | None:
+def _key_named(name: str) -> str | None:
+    """Return which key attribute a name is about, in the words of others: partition or hash key, sort or range key."""
+    words = {"partition": "pk", "hash": "pk", "sort": "sk", "range": "sk"}
+    return next((key for word, key in words.items() if word in name.lower()), None)
+
+
+def alike(name: str, known: Iterable[str], cutoff: float = _ALIKE) -> str | None:
     """Return the known name that an unknown one is most like, None when it is like none of them."""
     import difflib  # noqa: PLC0415 -- takes longer to load than this module, and only an error needs it
 
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)), None)
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)

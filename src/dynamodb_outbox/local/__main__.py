@@ -28,6 +28,7 @@ __all__ = ["main"]
 
 _ALIVE_EVERY_S = 1.0
 _PORT = 4566
+_PROGRAM = "python -m dynamodb_outbox.local"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             while not stop.wait(_ALIVE_EVERY_S):
                 engine.check()
     except OutboxError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- a program's message to its user
+        print(f"{_PROGRAM}: error: {error}", file=sys.stderr)  # noqa: T201 -- a program's message to its user
         return 1
     return 0
 
@@ -62,9 +63,7 @@ def _provide(engine: Engine, options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OptionParser(
-        prog="python -m dynamodb_outbox.local", description="Run the local engine until it is stopped."
-    )
+    parser = OptionParser(prog=_PROGRAM, description="Run the local engine until it is stopped.")
     parser.add_argument("--port", type=int, default=_PORT, help="on 127.0.0.1; 0 takes a free one (%(default)s)")
     for what, meaning in (
         ("table", "make a table with a stream"),

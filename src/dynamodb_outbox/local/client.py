@@ -42,10 +42,12 @@ def local_client(
     Connecting may take 2 s and an answer 10 s; a call is made at most twice. `config` overrides any of that. Safe to
     call from several threads (boto3's own sessions are not).
 
-    Raises ConfigurationError for an account that is not 12 digits.
+    Raises ConfigurationError for an account that is not 12 digits, and an endpoint without http://.
     """
     if not _ACCOUNT.fullmatch(account):
         raise ConfigurationError(f"account {account!r}: 12 digits are wanted, like 000000000001")
+    if "://" not in endpoint:
+        raise ConfigurationError(f"endpoint {endpoint!r}: http:// is missing")
     settings = Config(
         connect_timeout=2,
         read_timeout=10,

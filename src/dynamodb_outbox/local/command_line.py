@@ -18,6 +18,7 @@ from dynamodb_outbox.local.function import FunctionProcess
 from dynamodb_outbox.process.lifeline import end_with_parent
 from dynamodb_outbox.process.options import OptionParser
 from dynamodb_outbox.process.stop import StopFlag, stop_on_signals
+from dynamodb_outbox.words import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,7 @@ def common_arguments(module: str, description: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append a JSON line for everything that happens")
     parser.add_argument("--exit-with-parent", action="store_true", help="end at once when standard input ends")
+    parser.set_defaults(program=parser.prog)
     return parser
 
 
@@ -65,7 +67,7 @@ def function_process(options: argparse.Namespace) -> FunctionProcess:
 
     Endpoints that are exported for real work stay behind, which is said: somebody may have meant them.
     """
-    for name in withheld_endpoints(os.environ, dict(options.env)):
+    for name in withheld_endpoints(os.environ, dict(options.env), options.endpoint):
         _log.warning(
             "%s is exported, and the function does not get it: its endpoint is %s. --env %s=URL gives another one",
             *(name, options.endpoint, name),
@@ -99,17 +101,20 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def run_until_stopped(options: argparse.Namespace, run: Callable[[StopFlag], None]) -> int:
-    """Run with SIGTERM and SIGINT asking to stop; return the exit status, with errors and warnings on stderr."""
+    """Run with SIGTERM and SIGINT asking to stop; return the exit status, with errors and warnings on stderr.
+
+    `options.program` is what errors begin with.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     if options.exit_with_parent:
         if sys.stdin is None:
-            print("error: --exit-with-parent, and standard input is closed", file=sys.stderr)  # noqa: T201 -- as below
+            print(f"{options.program}: error: --exit-with-parent, and standard input is closed", file=sys.stderr)  # noqa: T201 -- as below
             return 1
         end_with_parent(sys.stdin.fileno())
     try:
         with stop_on_signals(signal.SIGTERM, signal.SIGINT) as stop:
             run(stop)
     except (OutboxError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- a program's message to its user
+        print(f"{options.program}: error: {failure(error)}", file=sys.stderr)  # noqa: T201 -- a program's message to its user
         return 1
     return 0

@@ -116,6 +116,11 @@ def _template_in(file: Path) -> dict[str, Any]:
     others = [found.get(section, {}) for section in ("Parameters", "Outputs")]
     if not parts or not all(map(_is_resource, parts)) or not all(map(_is_section, others)):
         raise ConfigurationError(f"{file}: no template: `Resources`, each of a `Type`, are needed.")
+    if found.get("Transform") or any(part["Type"].startswith("AWS::Serverless::") for part in parts):
+        raise ConfigurationError(
+            f"{file}: a template of SAM, or of another macro, which the engine cannot expand. `outbox infra "
+            "cloudformation`, with the arguments of `outbox infra sam`, makes the one that is deployed here."
+        )
     return found
 
 
@@ -154,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, type=Path, metavar="FILE", help="how far the mapping got")
     add("--log", type=Path, metavar="FILE", help="append a JSON line for everything that happens")
     add("--exit-with-parent", action="store_true", help="end at once when standard input ends")
+    parser.set_defaults(program=parser.prog)
     return parser
 
 

@@ -33,6 +33,7 @@ from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
 from dynamodb_outbox.local.environment import child_environment
 from dynamodb_outbox.process.ending import how_it_ended, signal_group
 from dynamodb_outbox.process.lifeline import Lifeline
+from dynamodb_outbox.words import extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ class EngineMissing(EngineError):
         self.package = package
         super().__init__(
             f"the local engine (ministack) cannot run without the package {package}. Install the extra [local]: "
-            "pip install 'dynamodb-outbox[local]', or pip install -e '.[local]' inside a clone"
+            f"{extra('local')}"
         )
 
 

@@ -36,9 +36,16 @@ def child_environment(environment: Mapping[str, str], *, keep: Sequence[str] = (
     return chosen
 
 
-def withheld_endpoints(environment: Mapping[str, str], given: Collection[str]) -> list[str]:
-    """Return the endpoints that somebody exported and `function_environment` leaves out, but for those in `given`."""
-    return sorted(name for name in environment if name.startswith("AWS_ENDPOINT_URL") and name not in given)
+def withheld_endpoints(environment: Mapping[str, str], given: Collection[str], endpoint: str) -> list[str]:
+    """Return the endpoints that somebody exported and `function_environment` leaves out, but for those in `given`.
+
+    One that is `endpoint` itself is what the function gets.
+    """
+    return sorted(
+        name
+        for name, value in environment.items()
+        if name.startswith("AWS_ENDPOINT_URL") and name not in given and value.rstrip("/") != endpoint.rstrip("/")
+    )
 
 
 def function_environment(

@@ -33,7 +33,7 @@ from dynamodb_outbox.sdk.errors import said
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Adapted", "StackFailed", "TableThere", "adapted", "deploy", "physical_ids"]
+__all__ = ["Adapted", "StackFailed", "StackThere", "TableThere", "adapted", "deploy", "physical_ids"]
 
 _TABLE = "AWS::DynamoDB::Table"
 _MAPPING = "AWS::Lambda::EventSourceMapping"
@@ -62,6 +62,16 @@ class TableThere(OutboxError):
         super().__init__(
             f"table {table} is there already, and the engine would replace it by an empty one: delete it, take another "
             "engine, or deploy a template for a table that is there (--existing-table)"
+        )
+
+
+class StackThere(OutboxError):
+    """A stack of the name `name` is on the engine already; nothing was made."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"stack {name} is there already: without --template it is gone on with; for another one give --stack"
         )
 
 
@@ -108,9 +118,10 @@ def deploy(
 
     `client` returns the engine's boto3 client of a service, `parameters` are the template's beside CodeBucket and
     CodeKey. Returns the ids of the resources that were left out. Raises ConfigurationError for a parameter that is not
-    given, or names a stream that is not there, TableThere, StackFailed, and what boto3 raises.
+    given, or names a stream that is not there, StackThere, TableThere, StackFailed, and what boto3 raises.
     """
     fitting = adapted(template)
+    _refuse_to_repeat(client("cloudformation"), name)
     _refuse_parameters(client, template, parameters or {})
     _refuse_to_replace(client("dynamodb"), fitting.template["Resources"])
     given = {**_stored(client, package), **(parameters or {})}
@@ -130,6 +141,15 @@ def deploy(
             RetentionDays=archive["RetentionDays"],
         )
     return fitting.left_out
+
+
+def _refuse_to_repeat(stacks: Any, name: str) -> None:
+    try:
+        found = stacks.describe_stacks(StackName=name)["Stacks"]
+    except ClientError:  # there is none
+        return
+    if any(stack["StackStatus"] != "DELETE_COMPLETE" for stack in found):
+        raise StackThere(name)
 
 
 def _refuse_to_replace(tables: Any, resources: Mapping[str, Any]) -> None:

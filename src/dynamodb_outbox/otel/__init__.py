@@ -10,10 +10,12 @@ Nothing else of the library imports this, or OpenTelemetry. docs/tracing.md says
 
 from __future__ import annotations
 
+from dynamodb_outbox.words import extra
+
 try:
     import opentelemetry.trace as _installed  # noqa: F401 -- whether it is there
 except ImportError as error:
-    raise ImportError("dynamodb_outbox.otel needs the extra: pip install 'dynamodb-outbox[otel]'.") from error
+    raise ImportError(f"dynamodb_outbox.otel needs the extra: {extra('otel')}.") from error
 
 from dynamodb_outbox.otel.tracing import OpenTelemetry
 

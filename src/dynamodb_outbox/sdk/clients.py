@@ -89,7 +89,9 @@ class OwnClient:
         except CredentialRetrievalError:
             raise  # whoever hands out credentials may be back at the next call
         except (BotoCoreError, ValueError) as error:  # an unknown profile, a Region or an endpoint of no such form
-            raise NoClient(f"no client of {self._service!r} can be made: {error}") from error
+            said = f"no client of {self._service!r} can be made: {error}"
+            is_bare = said.count("Invalid endpoint: ") == 1 and "://" not in said
+            raise NoClient(f"{said}: http:// is missing" if is_bare else said) from error
 
 
 class TableClient(OwnClient):

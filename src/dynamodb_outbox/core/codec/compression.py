@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.errors import ConfigurationError
+from dynamodb_outbox.words import extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,5 +117,5 @@ def _zstandard() -> Any:
     try:
         import zstandard  # noqa: PLC0415 -- an extra, and 24 MB that only those load who use it
     except ImportError:
-        raise ConfigurationError("zstd needs the extra: pip install 'dynamodb-outbox[zstd]'.") from None
+        raise ConfigurationError(f"zstd needs the extra: {extra('zstd')}.") from None
     return zstandard
