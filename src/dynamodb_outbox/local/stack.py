@@ -145,11 +145,10 @@ def deploy(
 
 def _refuse_to_repeat(stacks: Any, name: str) -> None:
     try:
-        found = stacks.describe_stacks(StackName=name)["Stacks"]
+        stacks.describe_stacks(StackName=name)
     except ClientError:  # there is none
         return
-    if any(stack["StackStatus"] != "DELETE_COMPLETE" for stack in found):
-        raise StackThere(name)
+    raise StackThere(name)
 
 
 def _refuse_to_replace(tables: Any, resources: Mapping[str, Any]) -> None:
