@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, store_at, target_at, topics_of
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn, segments
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, function_name, name_in, same_arn, segments
 from dynamodb_outbox.doctor.properties import Properties
-from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
+from dynamodb_outbox.doctor.reading import mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.resource_policies import Call, Policy, invoking_policy, lets
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import samples_of
@@ -227,7 +227,7 @@ class _Choice:
 
     def _scheduled(self, function: Function) -> Seen[tuple[Schedule, ...]]:
         piece = next(each for each in self._functions if _called(each) == function.name)
-        policy = invoking_policy(piece, self._inventory, function_name, function.name)
+        policy = invoking_policy(piece, self._inventory, function.name)
         ours = tuple(
             schedule_of(each, _may_invoke(each, function, policy))
             for each in self._inventory.of(*SCHEDULES)
