@@ -104,7 +104,7 @@ class _Collector:
             **said,
             "StreamArn": said.get("LatestStreamArn"),
             "Replicas": [{"Region": each.get("RegionName")} for each in said.get("Replicas") or ()],
-            "SSESpecification": {"KMSMasterKeyId": customer_key(self._asking, key, None)},
+            "SSESpecification": {"KMSMasterKeyId": customer_key(self._asking, key)},
             "TimeToLiveSpecification": _ttl(ttl),
             "PointInTimeRecoverySpecification": _recovery(backups),
         }
