@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.adapters.queues import SqsMessages
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.consume.worker import QueueWorker
+from dynamodb_outbox.process.importing import is_missing
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
     except SystemExit as error:  # to end with its status would look as if a stop had been asked for
         raise Unusable(f"{named} ends the process when it is imported (SystemExit: {error})") from None
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
-        if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
+        if not is_missing(error, module):
             traceback.print_exc()
         raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}") from None
     handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
