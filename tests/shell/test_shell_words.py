@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dynamodb_outbox.cli import main
+from dynamodb_outbox.cli import main, status
 from dynamodb_outbox.cli.shell_words import in_shell_words
+from dynamodb_outbox.errors import TableUnavailable
 from dynamodb_outbox.infra.destinations import kind_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def test_an_option_is_named_as_it_is_typed(
     """Not as the variable, or the argument in Python, that it stands for."""
     assert main(arguments) == 2
     assert says in capsys.readouterr().err
+
+
+def test_an_index_that_is_missing_is_told_with_what_makes_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DynamoDB's own words name the index alone, to somebody who has just begun; other faults are told as they are."""
+    missing = "ValidationException: The table does not have the specified index: outbox-pending"
+    for reason, more in ((missing, ". `outbox doctor --table shop --layout ...` tells"), ("Gone: for good", "\n")):
+
+        def fail(_options: Namespace, reason: str = reason) -> int:
+            raise TableUnavailable("shop", reason, retryable=False)
+
+        monkeypatch.setattr(status, "run", fail)
+        assert main(["status", "--table", "shop"]) == 3
+        assert capsys.readouterr().err.startswith(f"outbox status: table 'shop': {reason}{more}")
 
 
 def test_a_variable_that_was_set_keeps_its_name() -> None:

@@ -31,7 +31,7 @@ from dynamodb_outbox.cli import (
     parked_arguments,
     redrive_arguments,
 )
-from dynamodb_outbox.cli.shell_words import in_shell_words
+from dynamodb_outbox.cli.shell_words import in_shell_words, with_advice
 from dynamodb_outbox.cli.unusable import STATUS, Unusable
 from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
 from dynamodb_outbox.process.options import OptionParser
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
     except (OutboxError, OSError) as error:
-        return _complain(options, str(error), _FAILED)
+        return _complain(options, with_advice(error), _FAILED)
     except _Signalled as ended:
         return _complain(options, options.when_ended, _SIGNALLED + ended.number)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "CONDITION_FAILED",
     "CONFLICTS",
+    "NO_INDEX",
     "NO_TABLE",
     "SERVER_ERROR",
     "SERVER_TROUBLE",
@@ -48,6 +49,9 @@ CONDITION_FAILED = "ConditionalCheckFailedException"
 
 NO_TABLE = "ResourceNotFoundException"
 """There is no such table, or it is not active yet; the answer names none."""
+
+NO_INDEX = "does not have the specified index"
+"""Words, not a code: so DynamoDB's ValidationException says that a table lacks the index of a Query."""
 
 SERVER_ERROR = 500
 _TOO_MANY = 429
