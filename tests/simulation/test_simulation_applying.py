@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
-from simulation_ledger import accepted, good_run
+from simulation_ledger import accepted, committed, good_run
 
 from dynamodb_outbox.testing.simulation.consuming.facts import (
     Acknowledged,
     Applied,
+    Claim,
     Delivered,
     Queued,
     Subscribed,
 )
-from dynamodb_outbox.testing.simulation.facts import Ended, Fact, Faulted, Heard
+from dynamodb_outbox.testing.simulation.facts import Ended, Fact, Faulted, Heard, Raised, Sent
 from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.invariants import check
 from dynamodb_outbox.testing.simulation.timeline import timeline
@@ -93,11 +96,65 @@ def test_acknowledged() -> None:
 
 
 def test_a_consumer_may_be_killed_and_run_out_of_time() -> None:
-    """What a fault has done is not held against it, what it does by itself is; time is not its own."""
+    """What a fault has done is not held against it, what it does by itself is."""
     ended = Ended(45, -1, "crash")
     assert broken(Faulted(42, "consumer_crash", "consumer", -1), ended) == {}
     assert broken(ended) == {"dies_of_a_crash_alone": "delivery 1 died, and no crash had struck it"}
-    assert broken(Ended(45, -1, "timeout")) == {}
+    late = Ended(45, -1, "timeout")
+    assert broken(late) == {"ends_in_time": "delivery 1 ran into its time-out, and no call had hung"}
+    for kind in ("consumer_frozen", "apply_lost_after", "outage", "slow"):
+        assert broken(Faulted(42, kind, "consumer", -1), late) == {}
+    assert broken(Faulted(42, "outage", "consumer", -2), late).keys() == {"ends_in_time"}
+
+
+def test_a_consumer_answers_for_what_it_has_applied() -> None:
+    """Raising makes all of its messages come again; it is right when it knows of none that was applied."""
+    sent, heard = Sent(41, "consumer", "TransactWriteItems", -1, 7, "p"), Heard(43, "consumer", "Transact", -1, 7, "")
+    begun, raised = CONSUMED[:4], Raised(44, -1, "KeyError: 'a'")
+    rest = [OTHER, *CONSUMED[-2:]]
+
+    def found(*facts: Fact) -> set[str]:
+        return {one.words for one in check([*good_run(), *facts, *rest], Terms())}
+
+    assert found(*begun, sent, APPLIED, heard, raised) == {"delivery 1 raised (KeyError: 'a') after A.1 was applied"}
+    assert found(*begun, sent, APPLIED, replace(heard, error="ReadTimeoutError"), raised) == set()
+    assert found(*begun, sent, heard, raised, replace(APPLIED, invocation=-2)) == set()
+    alone = Delivered(41, ("a1",), -1, "consumer#1", ("m1",))
+    assert found(*begun[:3], alone, sent, APPLIED, heard, raised) == set()
+
+
+def test_effects_say_what_is_so() -> None:
+    """Of their event, by its key and its data, whichever form these have; of an event of nobody's nothing is known."""
+    data = {"change": "a1", "n": 0}
+
+    def says(name: str, said: object, event: str = "a1") -> dict[str, str]:
+        return broken(replace(APPLIED, said=(Claim(event, "the effect", name, said),)), without=APPLIED)
+
+    right: list[tuple[str, object]] = [("key", "A"), *(("data", one) for one in (data, json.dumps(data)))]
+    for name, said in (*right, ("data", {**data, "n": Decimal(0)})):
+        assert says(name, said) == {}
+    wrong: list[tuple[str, object]] = [("key", "B"), *(("data", one) for one in ({"n": 0}, "no JSON", "[]"))]
+    for name, said in wrong:
+        assert says(name, said) == {"effects_say_what_is_so": f"the effect of A.1 has another {name}: {said!r}"}
+        assert says(name, said, "nobody's") == {}
+
+
+def test_own_events_are_in_the_order_of_their_events() -> None:
+    """So those of different keys have different keys; how many those of one key have is the consumer's business."""
+
+    def told(key_of_a1: str, key_of_b1: str) -> set[str]:
+        said = tuple(
+            Claim(event, "an event that tells", "ordering key", key)
+            for event, key in (("a1", key_of_a1), ("a2", "X"), ("b1", key_of_b1))
+        )
+        more = [*committed("b1", key="B"), accepted("b1"), Queued(20, ("b1",), "m3"), Applied(43, ("b1",), -1, ("b1",))]
+        facts = [*good_run(), *more, *CONSUMED, replace(APPLIED, events=(), own=(), said=said)]
+        return {one.words for one in check(facts, Terms()) if one.invariant == "effects_say_what_is_so"}
+
+    for right in (("A", "B"), ("X", "Y"), ("Z", "Y")):
+        assert told(*right) == set()
+    assert told("B", "B") == {"an event that tells of A.1 has another ordering key: 'B'"}
+    assert told("A", "X") == {"an event that tells of B.1 has another ordering key: 'X'"}
 
 
 def test_an_event_that_nobody_committed_has_its_id_for_a_name() -> None:

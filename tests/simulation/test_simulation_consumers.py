@@ -24,7 +24,7 @@ from dynamodb_outbox.testing.simulation import (
     run,
     simulate,
 )
-from dynamodb_outbox.testing.simulation.consuming.facts import Acknowledged, Applied, Delivered, Queued
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER, Acknowledged, Applied, Delivered, Queued
 from dynamodb_outbox.testing.simulation.facts import Accepted, Faulted
 from dynamodb_outbox.testing.simulation.faults import CONSUMED, PlannedFault
 from dynamodb_outbox.testing.simulation.history import history
@@ -34,8 +34,9 @@ from dynamodb_outbox.testing.simulation.timeline import timeline
 from dynamodb_outbox.testing.simulation.writers import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from dynamodb_outbox import Event
     from dynamodb_outbox.testing.simulation import ConsumerWorld
     from dynamodb_outbox.testing.simulation.facts import Fact
 
@@ -83,7 +84,8 @@ def test_a_consumer_is_there_in_a_fifth_of_the_runs() -> None:
     with_one = generate(CONSUMED_SEEDS[0])
     without = generate(CONSUMED_SEEDS[0], consumers=0)
     assert without.settings == replace(with_one.settings, consumers=0)
-    assert without.faults == tuple(fault for fault in with_one.faults if fault.kind not in CONSUMED)
+    theirs = [fault for fault in with_one.faults if fault.kind in CONSUMED or fault.where == CONSUMER]
+    assert without.faults == tuple(fault for fault in with_one.faults if fault not in theirs)
     assert not {fault.kind for seed in range(50) for fault in generate(seed, consumers=0).faults} & CONSUMED
 
 
@@ -242,6 +244,42 @@ def test_an_acknowledgement_that_comes_too_late_counts_for_nothing() -> None:
     answered = [fact for fact in of_kind(facts, Acknowledged) if fact.invocation == frozen.invocation]
     assert len(of_kind(facts, Delivered)) == 2
     assert not answered
+
+
+def test_a_table_that_is_gone_for_a_while_is_tried_until_it_is_back() -> None:
+    """The message comes again and again, and is applied then."""
+    one = scenario(PlannedFault("outage", 0, CONSUMER, amount_ms=60_000))
+    facts = ran(one)
+    assert len(of_kind(facts, Delivered)) > 3
+    (applied,) = of_kind(facts, Applied)
+    assert applied.at_ms > 60_000
+    assert {fact.where for fact in of_kind(facts, Faulted)} == {CONSUMER}
+
+
+def test_a_message_may_come_again_long_after_it_was_acknowledged() -> None:
+    """By then TTL has deleted what was kept for less; the memory of an inbox is there."""
+    one = scenario(PlannedFault("message_again", 0, amount_ms=300_000))
+    seen: list[int] = []
+
+    class Remembering(ByHand):
+        def apply(self, event: Event, record: Mapping[str, Any]) -> None:
+            super().apply(event, record)
+            for place, kept_s in enumerate((120, 600)):
+                expires = {"N": str(self.world.clock.now_ms() // 1_000 + kept_s)}
+                item = {"pk": {"S": "X"}, "sk": {"S": str(place)}, self.world.layout.ttl: expires}
+                self.client.put_item(TableName=self.world.table, Item=item)
+
+        def is_remembered(self, memory: Mapping[str, str]) -> bool:
+            keys = [{"pk": {"S": "X"}, "sk": {"S": place}} for place in "01"]
+            asked = [{"TableName": self.world.table, "Key": key, "ConsistentRead": True} for key in keys]
+            seen.append(sum("Item" in self.client.get_item(**one) for one in asked))
+            return super().is_remembered(memory)
+
+    facts = ran(one, by_hand(Remembering))
+    first, *_, last = of_kind(facts, Delivered)
+    assert last.at_ms > first.at_ms + 300_000
+    assert seen == [0, 1]
+    assert len(of_kind(facts, Applied)) == 1
 
 
 def test_what_the_function_is_handed_is_what_lambda_hands_over() -> None:

@@ -135,6 +135,32 @@ def test_what_was_parked_may_be_accepted_later_or_deleted_by_somebody() -> None:
         assert "parked_stays_parked" in broken([replace(gone, by="orders"), *parked_run()])
 
 
+@pytest.mark.parametrize(
+    ("settle", "kept_ms", "right"),
+    [
+        ("expire", 60_000, True),
+        ("expire", 31_000, True),
+        ("expire", 0, False),
+        ("expire", None, False),
+        ("expire", 1_769_860_800_000, False),
+        ("mark", None, True),
+        ("mark", 60_000, False),
+        ("none", 60_000, True),
+        ("none", 0, False),
+    ],
+)
+def test_a_record_is_kept_for_as_long_as_it_says(settle: Any, kept_ms: int | None, *, right: bool) -> None:
+    """By its TTL, from when it was settled on; where clocks jump or calls are lost, about so long."""
+    settled = [replace(one, kept_ms=kept_ms, keep_ms=60_000) if isinstance(one, Moved) else one for one in good_run()]
+    if settle == "none":
+        parks = [Moved(9, record(name), "parked", 1) for name in ("a1", "a2")]
+        settled[6:6] = [*parks, *(Rejected(8, "orders", 1, name, "InvalidArgument") for name in ("a1", "a2"))]
+    names = broken(settled, Terms(settle=settle))
+    assert ("settled_as_it_says" in names) is not right
+    struck = broken([Faulted(5, "clock_jump", "orders", 1), *settled], Terms(settle=settle))
+    assert ("settled_as_it_says" in struck) is (not right and kept_ms != 0)
+
+
 def test_what_was_accepted_is_published_in_the_end() -> None:
     """Where an invocation could settle it, and the record is one that is settled."""
     pending = LeftRecord(record("a2"), "pending")

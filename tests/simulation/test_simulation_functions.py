@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,13 @@ from dynamodb_outbox.testing.simulation.facts import (
 )
 from dynamodb_outbox.testing.simulation.faults import PARTS, PlannedFault
 from dynamodb_outbox.testing.simulation.functions import Function
+from dynamodb_outbox.testing.simulation.history import Terms
 from dynamodb_outbox.testing.simulation.kernel import Mailbox
 from dynamodb_outbox.testing.simulation.process import START_MS
 from dynamodb_outbox.testing.simulation.records import RecordsClient
 from dynamodb_outbox.testing.simulation.stream import Stream, StreamSettings
 from dynamodb_outbox.testing.simulation.table import Table
+from dynamodb_outbox.testing.simulation.timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,7 +194,7 @@ def test_a_function_that_cannot_be_loaded_fails_and_is_loaded_anew() -> None:
         assert tries == ["orders#1", "orders#2"]
 
 
-@pytest.mark.parametrize("how", ["sleeps", "exits", "is killed"])
+@pytest.mark.parametrize("how", ["sleeps", "is killed"])
 def test_a_process_that_ends_fails_its_invocation_and_is_replaced(how: str) -> None:
     """A time-out at its very time; a death at once."""
     with ground() as world:
@@ -203,8 +206,6 @@ def test_a_process_that_ends_fails_its_invocation_and_is_replaced(how: str) -> N
             def handler(*_: Any) -> None:
                 if len(processes) > 1:
                     return
-                if how == "exits":
-                    raise SystemExit(1)
                 if how == "is killed":
                     process.kill()
                 world.kernel.sleep(50_000)
@@ -223,6 +224,62 @@ def test_a_process_that_ends_fails_its_invocation_and_is_replaced(how: str) -> N
         assert not processes[0].alive
         assert invoke(world, made) == Responded(None)
         assert [process.name for process in processes] == ["orders#1", "orders#2"]
+
+
+class Own(BaseException):
+    """An error that is no Exception."""
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, Own])
+def test_what_is_no_exception_is_the_death_of_its_process(error: type[BaseException]) -> None:
+    """Of whoever raises it, its own thread or a worker of its crew, and never of the whole run."""
+    with ground() as world:
+        made: list[Process] = []
+
+        def make_handler(process: Process) -> Callable[[Any, Any], Any]:
+            made.append(process)
+
+            def refuse() -> None:
+                raise error("enough")
+
+            def handler(*_: Any) -> None:
+                crew = StrandCrew(world.kernel, process, 1)
+                crew.start(refuse)
+                crew.start(refuse)
+                world.kernel.sleep(10)  # what a task raises is lost
+                if len(made) == 1:
+                    refuse()
+
+            return handler
+
+        function = Function(world.network, "orders", make_handler)
+        answer = invoke(world, function)
+        assert answer == FunctionFailed("Runtime.ExitError", "Runtime exited without providing a reason")
+        (ended,) = world.noted(Ended)
+        assert ended.error.startswith(f"{error.__name__}: enough (test_simulation_functions.py:")
+        assert f"its process dies of {error.__name__}: enough (" in timeline([ended], Terms())
+        assert invoke(world, function) == Responded(None)
+        assert [process.alive for process in made] == [False, True]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_what_a_killed_process_raises_is_nothing_that_happened(error: type[BaseException]) -> None:
+    """Code that takes its own end for an error has ended all the same: when the run is over, too."""
+    answers: list[Answer] = []
+    with ground() as world:
+
+        def handler(*_: Any) -> None:
+            try:
+                world.kernel.sleep(5_000)
+            except BaseException:  # noqa: BLE001 -- that is what it does wrong
+                raise error from None
+
+        Function(world.network, "orders", lambda _: handler).invoke([], answers.append, shard="s")
+        world.kernel.run(1_000)
+        world.kernel.close()
+        assert not world.noted(Raised)
+        assert not world.noted(Ended)
+    assert not answers
 
 
 def test_an_invocation_goes_on_when_whoever_asked_for_it_is_dead() -> None:

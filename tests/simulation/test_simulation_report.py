@@ -238,8 +238,8 @@ def test_two_destinations_share_a_table() -> None:
     )
     (found,) = simulate(relay_handler, seeds=range(200), destinations=2, shrink_runs=0).failures
     assert found.invariant == "nothing_is_lost"
-    with pytest.raises(ConfigurationError, match=r"destinations=3\): 1 or 2"):
-        simulate(relay_handler, seeds=[], destinations=3)
+    with pytest.raises(ConfigurationError, match="destinations is 3; a whole number from 1 to 2 is needed"):
+        simulate(relay_handler, seeds=[1], destinations=3)
 
 
 def test_a_bus_that_is_gone_loses_events_of_whoever_does_not_look_for_it() -> None:
@@ -294,7 +294,7 @@ def test_unknown_names_are_refused() -> None:
     """A misspelt fault would never strike, a misspelt invariant never be left out."""
     for options in ({"faults": ["crush"]}, {"without": ["order"]}):
         with pytest.raises(ConfigurationError, match=r"there is no (crush|order); there are"):
-            simulate(relay_handler, seeds=[], **options)  # type: ignore[arg-type]  # one option at a time
+            simulate(relay_handler, seeds=[1], **options)  # type: ignore[arg-type]  # one option at a time
 
 
 def test_order_is_asked_for_unless_it_is_not_promised() -> None:
@@ -450,6 +450,9 @@ def test_the_command_runs_alone_what_is_asked_for(
         (["--handler", "wrong_relays:poison_not_parked", "--seed", "1"], 1, "\neverything_ends: F.1 is stuck"),
         (["--handler", "wrong_relays:nobody"], 2, "--handler wrong_relays:nobody: module 'wrong_relays' has no"),
         (["--handler", "no_such_module"], 2, "No module named 'no_such_module'"),
+        (["--handler", ""], 2, "--handler : Empty module name; as in"),
+        (["--seeds", "0"], 2, "simulate: seeds is empty: nothing would be run."),
+        (["--seeds", "-5"], 2, "simulate: seeds is empty"),
     ],
 )
 def test_the_command_runs_other_relays(

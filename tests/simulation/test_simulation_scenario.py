@@ -62,7 +62,9 @@ def test_a_sweeper_comes_in_half_of_the_seeds_where_it_is_asked_for() -> None:
 def test_faults_are_somewhere() -> None:
     """What is about servers strikes one of them, or all; with two destinations others strike at one or either."""
     of_servers = {(fault.kind, fault.where) for one in SOME for fault in one.faults if fault.kind in ("outage", "slow")}
-    assert of_servers == {(kind, where) for kind in ("outage", "slow") for where in ("", "orders", "table")}
+    assert of_servers == {(kind, where) for kind in ("outage", "slow") for where in ("", "orders", "table")} | {
+        ("outage", "consumer")
+    }
     assert {one.settings.destinations for one in SOME} == {("orders",)}
     assert {one.settings.destinations for one in WITH_TWO} == {("orders", "audit")}
     crashes = {fault.where for one in WITH_TWO for fault in one.faults if fault.kind == "crash"}

@@ -24,6 +24,7 @@ from dynamodb_outbox.testing.simulation.facts import (
     LeftRecord,
     Moved,
     Operated,
+    Raised,
     Rejected,
     Sent,
     Swept,
@@ -173,6 +174,18 @@ def test_a_sweep_publishes_under_a_lease() -> None:
     assert broken(lost(*short)) == {"swept_under_a_lease"}
     left = [*facts[:2], Leased(5_002, "00", SWEEP, None), *facts[2:]]
     assert broken(lost(*left)) == {"swept_under_a_lease"}
+
+
+def test_a_sweep_that_nothing_went_wrong_in_answers() -> None:
+    """What raises for a reason may: a fault, a call that failed, an event that was refused."""
+    *facts, _ = swept("a1", "a2")
+    raised = Raised(5_901, SWEEP, "KeyError: 'a'")
+    assert broken(lost(*facts, raised)) == {"sweeps_answer"}
+    failed = Heard(5_100, "table", "UpdateItem", SWEEP, 9, "ConditionalCheckFailedException")
+    refusal = Rejected(5_100, "orders", SWEEP, "a3", "ThrottlingException")
+    for trouble in (failed, refusal, Faulted(5_100, "outage", "table", SWEEP)):
+        assert broken(lost(*facts, trouble, raised)) == set()
+    assert broken(lost(*facts, replace(failed, invocation=SWEEP + 1), raised)) == {"sweeps_answer"}
 
 
 @pytest.mark.parametrize(

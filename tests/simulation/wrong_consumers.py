@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -222,6 +223,76 @@ class TellsLater(ByHand):
             tx.emit("total.changed", {"of": event.id}, key=event.key)
 
 
+class TellsUnderOneKey(ByHand):
+    """Gives all of its own events the same key, which is nothing's."""
+
+    def effect(self, event: Event, tx: Transaction) -> None:
+        """Apply, and tell."""
+        tx.put({"pk": f"SEEN#{event.id}", "sk": "META", "applied": event.id}, if_absent=True)
+        tx.emit("seen", {"of": event.id}, key="everything")
+
+
+class AppliesTheFirst(ByHand):
+    """Writes into each effect what the first event said."""
+
+    def __init__(self, world: ConsumerWorld) -> None:
+        super().__init__(world)
+        self._payload = ""
+
+    def effect(self, event: Event, tx: Transaction) -> None:
+        """Apply, and tell."""
+        self._payload = self._payload or event.payload
+        seen = {"pk": f"SEEN#{event.id}", "sk": "META", "applied": event.id, "data": self._payload}
+        tx.put(seen, if_absent=True)
+        tx.emit("seen", {"of": event.id}, key=event.key)
+
+
+class RaisesForOne(ByHand):
+    """Raises where one of its messages failed, though others are done."""
+
+    def handler(self, batch: Any, context: Any) -> dict[str, Any]:
+        """Apply each, and answer for all."""
+        answer = super().handler(batch, context)
+        if answer["batchItemFailures"]:
+            raise ValueError(answer)
+        return answer
+
+
+class HangsAtFirst(ByHand):
+    """Takes longer than it has over each message that comes for the first time."""
+
+    def handler(self, batch: Any, context: Any) -> dict[str, Any]:
+        """Apply each, and wait."""
+        answer = super().handler(batch, context)
+        if any(record["attributes"]["ApproximateReceiveCount"] == "1" for record in batch["Records"]):
+            self.world.clock.sleep_ms(1_000_000)
+        return answer
+
+
+class GivesUp(ByHand):
+    """Acknowledges what has failed twice."""
+
+    def done(self, record: Mapping[str, Any]) -> bool:
+        """Apply a message, or let it be."""
+        return super().done(record) or int(record["attributes"]["ApproximateReceiveCount"]) > 1
+
+
+def inbox_that_forgets(world: ConsumerWorld) -> Handler:
+    """Return an inbox that remembers what it has applied for a minute."""
+    client = world.client("dynamodb")
+    inbox = Inbox(
+        world.table,
+        consumer="totals",
+        layout=world.layout,
+        client=client,
+        remember=timedelta(minutes=1),
+        clock=world.clock,
+        entropy=world.entropy,
+    )
+    inbox.consumer(lambda event, tx: count(event, tx, client, world.table))
+    return inbox.lambda_handler
+
+
 def inbox_named_anew(world: ConsumerWorld) -> Handler:
     """Return an inbox that has another name in each instance."""
     client = world.client("dynamodb")
@@ -272,6 +343,12 @@ WRONG_CONSUMERS: dict[str, tuple[Callable[[ConsumerWorld], Handler], str]] = {
     "takes a duplicate for a failure": (by_hand(DuplicatesFail), "acknowledged_in_the_end"),
     "overwrites totals": (by_hand(OverwritesTotals), "effects_add_up"),
     "tells later": (by_hand(TellsLater), "own_events_once"),
+    "tells under one key": (by_hand(TellsUnderOneKey), "effects_say_what_is_so"),
+    "applies the first": (by_hand(AppliesTheFirst), "effects_say_what_is_so"),
+    "raises for one": (by_hand(RaisesForOne), "answers_after_partial_failure"),
+    "gives up": (by_hand(GivesUp), "acknowledged_after_applied"),
+    "an inbox that forgets": (inbox_that_forgets, "applied_once"),
+    "hangs at first": (by_hand(HangsAtFirst), "ends_in_time"),
 }
 """Each with the invariant that it breaks."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.core.record import pending
+from dynamodb_outbox.core.record import moves, pending
 from dynamodb_outbox.core.record.states import PARKED, PENDING, state_of
 from dynamodb_outbox.core.sweeping import choice, rounds
 from dynamodb_outbox.core.sweeping.ages import Lag
@@ -70,11 +70,28 @@ def reads_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "partition", lagging)
 
 
+def expires_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let who settles a record forget for how long it is to be kept, relay and sweeper alike."""
+    monkeypatch.setattr(moves, "keep_s", lambda *_: 0)
+
+
+def raises_after_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sweep fail when all is done."""
+    answer = sweeper.Sweeper.lambda_handler
+
+    def raising(self: sweeper.Sweeper, event: Any, context: Any) -> Any:
+        raise ValueError(answer(self, event, context))
+
+    monkeypatch.setattr(sweeper.Sweeper, "lambda_handler", raising)
+
+
 WRONG_SWEEPERS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     unfenced: "swept_under_a_lease",
     without_minimum_age: "swept_when_old_enough",
     by_id: "swept_in_order",
     settles_what_is_parked: "parked_is_the_operators",
     reads_what_was: "swept_in_order",
+    expires_at_once: "settled_as_it_says",
+    raises_after_its_work: "sweeps_answer",
 }
 """Each with the invariant that it breaks."""

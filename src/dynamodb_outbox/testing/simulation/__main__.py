@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.errors import ConfigurationError
@@ -20,6 +21,7 @@ from dynamodb_outbox.testing.simulation.world import relay_handler
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from types import ModuleType
 
 _REFUSED = 2
 _METAVAR = "MODULE:FUNCTION"
@@ -91,10 +93,26 @@ def _made(given: argparse.Namespace, name: str) -> Any:
 def _found(named: str, option: str) -> Callable[[Any], Any]:
     module, _, name = named.partition(":")
     try:
-        found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+        found: Callable[[Any], Any] = getattr(_imported(module, f"{option} {named}"), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"{option} {named}: {error}; as in {option} relay:make_handler.") from error
+        raise ConfigurationError(f"{option} {named}: {error}; as in {option} relay:make_handler.") from None
     return found
+
+
+def _imported(module: str, said: str) -> ModuleType:
+    """Import a module. One that raises has its traceback printed, and raises ConfigurationError."""
+    try:
+        return importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it may raise anything; one that exits would end this in peace
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if not module or (missing is not None and f"{module}.".startswith(f"{missing}.")):
+            raise  # there is none of this name
+        raised = error
+    traceback.print_exception(raised)
+    words = f"{type(raised).__name__}: {raised}"
+    raise ConfigurationError(f"{said}: importing {module} raised {words}.") from raised
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.facts import Accepted, Rejected, Swallowed
 from dynamodb_outbox.testing.simulation.history import CONTENT, POISON
 from dynamodb_outbox.testing.simulation.network import BUS, client_error
+from dynamodb_outbox.testing.simulation.wire import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -186,7 +187,7 @@ class EventsClient(SimulatedClient):
     def put_events(self, **request: Any) -> dict[str, Any]:
         """PutEvents."""
         (given,) = self._arguments(_OPERATION, request, "Entries")
-        entries = [dict(entry) for entry in given]
+        entries = [copied(dict(entry)) for entry in given]
         for entry in entries:
             if strange := sorted(entry.keys() - _NAMES):
                 raise TypeError(f"PutEvents takes no {', '.join(strange)} in an entry")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from dynamodb_outbox.arguments import flag, mapping, refusal, shown, text, whole
 from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.testing.simulation.faults import FAULTS, FOREIGN, UNSEEN, USUAL
+from dynamodb_outbox.testing.simulation.faults import CONSUMED, FAULTS, FOREIGN, RECOVERY, UNSEEN, USUAL
 from dynamodb_outbox.testing.simulation.history import Terms, history
 from dynamodb_outbox.testing.simulation.invariants import INVARIANTS, broken
 from dynamodb_outbox.testing.simulation.scenario import DESTINATIONS, Settings, generate
@@ -15,8 +17,9 @@ from dynamodb_outbox.testing.simulation.sweeping import sweeper_handler
 from dynamodb_outbox.testing.simulation.world import mapping_of, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from dynamodb_outbox.arguments import Refusal
     from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.history import History
     from dynamodb_outbox.testing.simulation.invariants import Violation
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.making import Made
     from dynamodb_outbox.testing.simulation.scenario import Scenario
 
-__all__ = ["SETTINGS", "Choice", "settings_of"]
+__all__ = ["SETTINGS", "Choice", "names_of", "number_of", "seeds_of", "settings_of"]
 
 SETTINGS = tuple(name for name in Settings.__dataclass_fields__ if name not in ("destinations", "tolerant"))
 """Settings that can be chosen."""
@@ -86,7 +89,8 @@ class Choice:
                     and redrives what the event source gave up, with this library's own code
     consumer        whether there is one, in a fifth of the runs
 
-    Raises ConfigurationError for a name, a number or a setting that there is not.
+    Raises ConfigurationError for a name, a number or a setting that there is not, and for faults none of which can
+    strike.
     """
 
     ordered: bool = True
@@ -101,10 +105,11 @@ class Choice:
     consumer: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("ordered", "poison", "foreign", "operator"):
+            flag(getattr(self, name), _refusal(name))
         if self.settings.get("consumers") and not self.consumer:
             raise ConfigurationError("simulate(settings={'consumers': ...}): it takes a consumer, consumer=...")
-        if not 1 <= self.destinations <= len(DESTINATIONS):
-            raise ConfigurationError(f"simulate(destinations={self.destinations}): 1 or {len(DESTINATIONS)}.")
+        whole(self.destinations, _refusal("destinations"), least=1, most=len(DESTINATIONS))
         if (self.sweeper or self.operator) and self.destinations > 1:
             who = "a sweeper" if self.sweeper else "an operator"
             raise ConfigurationError(f"simulate(destinations=2): {who} publishes to one destination.")
@@ -113,6 +118,20 @@ class Choice:
         for names, known in ((self.faults, FAULTS), (self.without, INVARIANTS)):
             if unknown := sorted(names - known.keys()):
                 raise ConfigurationError(f"simulate: there is no {', '.join(unknown)}; there are {', '.join(known)}.")
+        self._check_faults()
+
+    def _check_faults(self) -> None:
+        """Raise ConfigurationError when none of the chosen faults can strike, because nobody is there to be struck."""
+        consumed = self.consumer and self.settings.get("consumers") != 0
+        needed = (
+            (CONSUMED, consumed, "a consumer, consumer=..."),
+            (RECOVERY, self.sweeper or self.operator, "a sweeper, sweeper=..., or operator=True"),
+            (FOREIGN, self.foreign, "foreign=True"),
+        )
+        absent = [(kinds & self.faults, what) for kinds, there, what in needed if not there]
+        if self.faults and self.faults == frozenset().union(*(kinds for kinds, _ in absent)):
+            takes = " and ".join(what for kinds, what in absent if kinds)
+            raise ConfigurationError(f"simulate(faults={sorted(self.faults)}): none can strike; that takes {takes}.")
 
     def scenario(self, seed: int) -> Scenario:
         """Return the scenario of a seed, as far as it is chosen by nobody."""
@@ -169,12 +188,48 @@ class Choice:
         return tuple(broken(of, without=self.without))
 
 
-def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def seeds_of(given: Iterable[int]) -> list[int]:
+    """Return the seeds. Raises ConfigurationError for what is no whole number, and for none: nothing would be run."""
+    refuse = _refusal("seeds")
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise refuse(f"is {shown(given)}; several whole numbers are needed, as in range(200).")
+    seeds = list(given)
+    if not seeds:
+        raise refuse("is empty: nothing would be run.")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise refuse(f"has {shown(seed)}, and a seed is a whole number.")
+    return seeds
+
+
+def names_of(given: Collection[str], argument: str) -> frozenset[str]:
+    """Return the names that an argument has. Raises ConfigurationError for what are no names, one text among them."""
+    refuse = _refusal(argument)
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise refuse(f"is {shown(given)}; several names are needed, as in [{shown(given)}].")
+    return frozenset(text(name, _refusal(f"{argument}: a name")) for name in given)
+
+
+def number_of(given: int, argument: str, *, least: int, most: int) -> int:
+    """Return a whole number. Raises ConfigurationError for anything else."""
+    return whole(given, _refusal(argument), least=least, most=most)
+
+
+def _refusal(argument: str) -> Refusal:
+    return refusal("simulate", argument)
+
+
+def settings_of(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return settings by the names of `Settings`; those of `MappingConfig` are understood too.
 
-    Raises ConfigurationError for a name that is neither, and for a value that cannot be.
+    Raises ConfigurationError for a name that is neither, for one that is given twice, and for a value that cannot be.
     """
-    settings = {_AS_OF_MAPPINGS.get(name, name): value for name, value in given.items()}
+    settings: dict[str, Any] = {}
+    for said, value in mapping(given, _refusal("settings")).items():
+        name = _AS_OF_MAPPINGS.get(text(said, _refusal("settings: a name")), said)
+        if name in settings:
+            raise ConfigurationError(f"simulate(settings=...): {name} is given twice, once as {said}.")
+        settings[name] = value
     if unknown := sorted(settings.keys() - set(SETTINGS)):
         raise ConfigurationError(
             f"simulate(settings=...): there is no {', '.join(unknown)} to be set; there are {', '.join(SETTINGS)}."

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from dynamodb_outbox.core.timing import attempts_of
 from dynamodb_outbox.sdk.errors import TRANSPORT, may_pass
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated, called_from
+from dynamodb_outbox.testing.simulation.wire import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ class SimulatedClient:
 
     def _once(self, operation: str, act: Callable[[], T], troubles: Troubles) -> T:
         try:
-            return self._network.call(
+            answer = self._network.call(
                 self._process,
                 self._where,
                 operation,
@@ -84,7 +85,8 @@ class SimulatedClient:
             )
         except ClientError as error:
             modeled = self.exceptions.from_code(error.response["Error"]["Code"])
-            raise modeled(error.response, error.operation_name) from None
+            raise modeled(copied(error.response), error.operation_name) from None
+        return copied(answer) if self._service == "dynamodb" else answer  # the others make theirs for each call
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

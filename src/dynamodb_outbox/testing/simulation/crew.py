@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dynamodb_outbox.testing.simulation.kernel import Mailbox
+from dynamodb_outbox.testing.simulation.kernel import Killed, Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["StrandCrew", "StrandResults"]
 
 T = TypeVar("T")
-
-_LOST = contextlib.suppress(Exception)
-"""What a task raises is lost, as the port says."""
 
 
 class StrandResults(Generic[T]):
@@ -64,6 +60,10 @@ class StrandCrew:
     def _work(self) -> None:
         while self._waiting:
             task = self._waiting.popleft()
-            with _LOST:
+            try:
                 task()
+            except Killed:
+                raise
+            except BaseException:  # noqa: BLE001, S110 -- as the port says: what a task raises is lost
+                pass
         self._working -= 1

@@ -237,7 +237,9 @@ class Swallowed(Fact):
 class Moved(Fact):
     """A record was moved to a state (published, parked, discarded); `events` as in core.record.states, for parks.
 
-    `gone`: it was deleted, which publishes it.
+    gone       it was deleted, which publishes it
+    kept_ms    when its TTL is over, from now on and by the clock of who moved it; None: it has none
+    keep_ms    for how long it says that it is to be kept; None: it does not say so
     """
 
     record: RecordKey
@@ -245,6 +247,8 @@ class Moved(Fact):
     invocation: int
     events: frozenset[str] | None = None
     gone: bool = False
+    kept_ms: int | None = None
+    keep_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -278,10 +282,14 @@ class Said(Fact):
 
 @dataclass(frozen=True)
 class Ended(Fact):
-    """A function ended without an answer: `how` is "crash" or "timeout"."""
+    """A function ended without an answer: `how` is "crash" or "timeout".
+
+    `error` is what it raised, if it died of that: no Exception, or the runtime would have gone on.
+    """
 
     invocation: int
     how: str
+    error: str = ""
 
 
 @dataclass(frozen=True)

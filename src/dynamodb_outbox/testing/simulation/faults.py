@@ -58,7 +58,7 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "network": {
             "slow": "A call takes `amount_ms` longer; a bus or the table may act on it after its caller has given up.",
-            "outage": "A bus, the table, or all of them cannot be reached for a while: refused, or a time-out.",
+            "outage": "A bus, a table, or all of them cannot be reached for a while: refused, or a time-out.",
         },
         "table": {
             "settle_throttled": "The table throttles a settle, or one statement of it.",
@@ -96,7 +96,7 @@ PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "consumer_crash": "A process of the consumer dies at the `nth` boundary of an effect in a delivery.",
             "consumer_frozen": "A process of the consumer stands still for a while, after an effect, and goes on.",
             "message_late": "A message comes to the consumer `amount_ms` later.",
-            "message_again": "A message comes again that was acknowledged.",
+            "message_again": "A message comes again that was acknowledged, soon or `amount_ms` later.",
             "apply_lost_before": "A call of the consumer does not reach its table.",
             "apply_lost_after": "The answer of the consumer's table is lost.",
             "apply_conflict": "A transaction of the consumer meets another one at work on an item.",

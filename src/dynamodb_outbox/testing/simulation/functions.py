@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.core.eventsource.answers import FunctionFailed, Responded, Throttled, reported_failures
 from dynamodb_outbox.testing.simulation.facts import Answered, Ended, Invoked, Raised
 from dynamodb_outbox.testing.simulation.faults import Met
+from dynamodb_outbox.testing.simulation.kernel import Killed
 from dynamodb_outbox.testing.simulation.process import FUNCTION_PERILS, Process
 from dynamodb_outbox.testing.simulation.refusal import raised_at
 
@@ -234,6 +235,7 @@ class _Invocation:
         self._network = network
         self._over = over
         self._ended = False
+        self._dies_of = ""
         instance.process.invocation = number
         instance.process.boundaries = 0
         instance.process.when_killed = self._die
@@ -248,10 +250,14 @@ class _Invocation:
             self._network.boundary(process)
             answer = self.instance.handler(json.loads(event), context)
             self._network.boundary(process)
+        except Killed:
+            raise
         except Exception as error:  # noqa: BLE001 -- the handler may raise anything; Lambda reports it
             self._raised(type(error).__name__, str(error), raised_at(error))
             return
-        except SystemExit:
+        except BaseException as error:  # noqa: BLE001 -- no Exception: the runtime does not survive it
+            self._network.kernel.here()
+            self._dies_of = _words(type(error).__name__, str(error), raised_at(error))
             process.kill()
             return
         try:
@@ -272,11 +278,12 @@ class _Invocation:
             self._end(ended, FunctionFailed("Sandbox.Timedout", f"invocation {self.number} timed out"), dead=True)
 
     def _die(self) -> None:
-        ended = Ended(self._network.kernel.now_ms, self.number, "crash")
+        ended = Ended(self._network.kernel.now_ms, self.number, "crash", self._dies_of)
         self._end(ended, FunctionFailed("Runtime.ExitError", "Runtime exited without providing a reason"))
 
     def _raised(self, kind: str, message: str, place: str = "") -> None:
-        words = f"{kind}: {message}" + (f" ({place})" if place else "")
+        self._network.kernel.here()
+        words = _words(kind, message, place)
         self._end(Raised(self._network.kernel.now_ms, self.number, words), FunctionFailed(kind, message))
 
     def _end(self, fact: Fact, answer: Answer, *, dead: bool = False) -> None:
@@ -287,3 +294,7 @@ class _Invocation:
         if dead:
             self.instance.process.kill()
         self._over(answer)
+
+
+def _words(kind: str, message: str, place: str) -> str:
+    return kind + (f": {message}" if message else "") + (f" ({place})" if place else "")

@@ -323,13 +323,23 @@ class Kernel:
     def _come_back(self) -> bool:
         """Wait until nothing is due any more. False when a strand was given up: it does not come back."""
         seen, waited_s = -1, 0.0
-        while not self._main.acquire(timeout=_LOOK_S):
+        while not self._has_come_back():
             waited_s = waited_s + _LOOK_S if seen == self._steps else 0.0
             seen = self._steps
             limit_s = PATIENCE_S if self._failure is None and not self._closing else _GRACE_S
             if waited_s >= limit_s and self._give_up():
                 return False
         return True
+
+    def _has_come_back(self) -> bool:
+        """Wait a little. Python interrupts the main thread alone, which no strand is: so it was not a handler."""
+        try:
+            return self._main.acquire(timeout=_LOOK_S)
+        except KeyboardInterrupt as interrupt:
+            if self._closing:
+                raise
+            self.fail(interrupt)  # what runs comes back first: two at once would be no world
+            return False
 
     def _give_up(self) -> bool:
         """Leave the strand behind that runs, unless a debugger holds it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER
 from dynamodb_outbox.testing.simulation.faults import CONSUMED, LASTING, PARTS, PlannedFault
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.chance import Chance
     from dynamodb_outbox.testing.simulation.writers import Write
 
-__all__ = ["AFTER_LONG_MS", "AIMS", "Moments", "aimed", "at_consumers", "long_fault", "planned"]
+__all__ = ["AFTER_LONG_MS", "AIMS", "Moments", "aimed", "at_consumers", "lasting_at_consumers", "long_fault", "planned"]
 
 T = TypeVar("T")
 
@@ -131,6 +132,30 @@ def at_consumers(chance: Chance, until_ms: int) -> list[PlannedFault]:
     kinds = sorted(CONSUMED)
     several = range(chance.whole(*_AT_CONSUMERS, "several"))
     return [planned(chance.of(n), kinds[chance.whole(0, len(kinds) - 1, "kind", n)], (), until_ms) for n in several]
+
+
+_TROUBLED, _REMEMBERED = 0.3, 0.25
+_TROUBLED_MS = (20_000, 90_000)
+"""Longer than it takes until a message that failed comes again, several times."""
+_LONG_AFTER_MS = (90_000, 780_000)
+
+
+def lasting_at_consumers(chance: Chance, until_ms: int) -> list[PlannedFault]:
+    """Return what lasts at consumers, in some of the runs: their table is gone, or messages come again long after.
+
+    Drawn apart: a seed without it is the run it was before there was such a thing.
+    """
+    faults = []
+    if chance.unit("troubled") < _TROUBLED:
+        at_ms, amount_ms = chance.whole(0, until_ms, "at"), chance.whole(*_TROUBLED_MS, "for")
+        faults.append(PlannedFault("outage", at_ms, CONSUMER, amount_ms=amount_ms))
+    if chance.unit("remembered") < _REMEMBERED:
+        amount_ms = chance.whole(*_LONG_AFTER_MS, "long after")
+        times = chance.whole(1, 3, "times")
+        faults.append(
+            PlannedFault("message_again", chance.whole(0, until_ms, "again"), amount_ms=amount_ms, times=times)
+        )
+    return faults
 
 
 # --- aims -------------------------------------------------------------------------------------------------------------

@@ -16,13 +16,15 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dynamodb_outbox.core.limits import BATCH_GET_KEYS, BATCH_STATEMENTS
-from dynamodb_outbox.core.record.schema import PARKED_SK
+from dynamodb_outbox.core.record.moves import keep_s
+from dynamodb_outbox.core.record.schema import PARKED_SK, SCHEMA
 from dynamodb_outbox.core.record.states import PARKED, PARKED_EVENTS, PENDING, PUBLISHED, state_of
 from dynamodb_outbox.testing.simulation.client import SimulatedClient
 from dynamodb_outbox.testing.simulation.facts import Moved
 from dynamodb_outbox.testing.simulation.network import PARK, SETTLE, client_error
 from dynamodb_outbox.testing.simulation.refusal import NotSimulated
 from dynamodb_outbox.testing.simulation.table import LAGGING, REGION
+from dynamodb_outbox.testing.simulation.wire import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,11 +63,13 @@ class RecordsClient(SimulatedClient):
 
     def put_item(self, **request: Any) -> dict[str, Any]:
         """PutItem."""
-        return self._write("PutItem", request["Item"], lambda by: self._table.put_item(request, by=by))
+        sent = copied(request)
+        return self._write("PutItem", sent["Item"], lambda by: self._table.put_item(sent, by=by))
 
     def update_item(self, **request: Any) -> dict[str, Any]:
         """UpdateItem."""
-        return self._write("UpdateItem", request["Key"], lambda by: self._table.update_item(request, by=by))
+        sent = copied(request)
+        return self._write("UpdateItem", sent["Key"], lambda by: self._table.update_item(sent, by=by))
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
         """BatchGetItem, of one table."""
@@ -84,7 +88,7 @@ class RecordsClient(SimulatedClient):
 
     def transact_write_items(self, **request: Any) -> dict[str, Any]:
         """TransactWriteItems, whose first action is the one about a record."""
-        (actions,) = self._arguments("TransactWriteItems", request, "TransactItems")
+        (actions,) = self._arguments("TransactWriteItems", copied(request), "TransactItems")
         ((_, first),) = actions[0].items()
         key = first["Item"] if "Item" in first else first["Key"]
         return self._write(
@@ -93,7 +97,7 @@ class RecordsClient(SimulatedClient):
 
     def batch_execute_statement(self, **request: Any) -> dict[str, Any]:
         """BatchExecuteStatement; each statement is a write with a condition of its own, as the library settles."""
-        (statements,) = self._arguments("BatchExecuteStatement", request, "Statements")
+        (statements,) = self._arguments("BatchExecuteStatement", copied(request), "Statements")
         if not 1 <= len(statements) <= BATCH_STATEMENTS:
             raise client_error("BatchExecuteStatement", "ValidationException", f"1 to {BATCH_STATEMENTS} statements")
         try:
@@ -153,8 +157,17 @@ class RecordsClient(SimulatedClient):
         if after.state != PENDING and after != before:
             partition, sort_key = self._table.key_of(key)
             record = partition, str(named[PARKED_SK]["S"]) if PARKED_SK in named else sort_key
-            now_ms = self._network.kernel.now_ms
-            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events, gone=item is None))
+            now_ms, gone = self._network.kernel.now_ms, item is None
+            kept = self._kept_ms(item)
+            self._network.ledger.note(Moved(now_ms, record, after.state, invocation, after.events, gone, *kept))
+
+    def _kept_ms(self, item: WireItem | None) -> tuple[int | None, int | None]:
+        """Return for how long an item is kept from now on, by its TTL, and by what it says of itself."""
+        if item is None or SCHEMA not in item:
+            return None, None
+        layout, ttl = self._table.layout, item.get(self._table.layout.ttl)
+        left_ms = None if ttl is None else 1_000 * int(ttl["N"]) - self._process.clock.now_ms()
+        return left_ms, 1_000 * keep_s(item, layout)
 
     def _standing(self, item: WireItem | None) -> _Standing | None:
         """Return the state of an item, and the events that it is parked for (None: all)."""

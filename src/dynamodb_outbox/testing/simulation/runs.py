@@ -13,8 +13,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.arguments import flag, refusal
 from dynamodb_outbox.errors import ConfigurationError
-from dynamodb_outbox.testing.simulation.choice import Choice, settings_of
+from dynamodb_outbox.testing.simulation.choice import Choice, names_of, number_of, seeds_of, settings_of
 from dynamodb_outbox.testing.simulation.facts import Accepted, Committed
 from dynamodb_outbox.testing.simulation.faults import USUAL
 from dynamodb_outbox.testing.simulation.guard import standing
@@ -41,6 +42,8 @@ _COLLECTED = (50_000, 20, 100)
 _SLICES = 8
 """Of the seeds, for each process: a slice that takes longer than others holds nobody up."""
 
+_MOST = 1_000_000
+"""Of processes, and of runs to make a failure smaller."""
 _GARBAGE = 100_000
 """New objects after which the collector looks for garbage in the midst of a run: hardly ever."""
 
@@ -86,14 +89,19 @@ def simulate(
     `report.check()` raises SimulationFailed for the first failure. What follows ends everything at once, because it
     says nothing about a relay: ConfigurationError for arguments that cannot be, for what makes a handler and raises
     (but for a failed call of a client, which is an instance that could not be loaded) or returns what cannot be called;
-    NotSimulated for what is asked of the world and not in it.
+    NotSimulated for what is asked of the world and not in it. So does a KeyboardInterrupt that comes from the keyboard;
+    one that a handler raises is the death of its process.
     """
     made = Made(make_handler, sweeper, consumer)
-    chosen = settings_of(settings or {})
-    of = (ordered, poison, frozenset(faults), frozenset(without), destinations, chosen, foreign)
+    all_seeds, chosen = seeds_of(seeds), settings_of(settings)
+    number_of(processes, "processes", least=1, most=_MOST)
+    number_of(shrink_runs, "shrink_runs", least=0, most=_MOST)
+    flag(stop_at_first, refusal("simulate", "stop_at_first"))
+    named = names_of(faults, "faults"), names_of(without, "without")
+    of = (ordered, poison, *named, destinations, chosen, foreign)
     choice = Choice(*of, sweeper=sweeper is not None, operator=operator, consumer=consumer is not None)
     report = Report()
-    for part in _parts(made, choice, list(seeds), processes, stop_at_first=stop_at_first):
+    for part in _parts(made, choice, all_seeds, processes, stop_at_first=stop_at_first):
         report.add(part)
     if report.failures and shrink_runs:
         report.failures[0] = _smaller(made, choice, report.failures[0], shrink_runs)
@@ -102,8 +110,6 @@ def simulate(
 
 def _parts(made: Made, choice: Choice, seeds: list[int], processes: int, *, stop_at_first: bool) -> Iterator[Report]:
     """Run all seeds, here or in processes that share them."""
-    if processes < 1:
-        raise ConfigurationError(f"simulate(processes={processes}): at least 1.")
     if processes > 1:
         return _shared(made, choice, seeds, processes, stop_at_first=stop_at_first)
     return iter([_some(made, choice, seeds, stop_at_first=stop_at_first)])

@@ -30,6 +30,7 @@ from dynamodb_outbox.testing.simulation.planning import (
     Moments,
     aimed,
     at_consumers,
+    lasting_at_consumers,
     long_fault,
     planned,
 )
@@ -321,7 +322,9 @@ def generate(
         kind = AIMS[one.whole(0, len(AIMS) - 1, "kind")]
         drawn.append(aimed(one, planned(one, kind, where, armed_ms), moments, 1))
     drawn += [planned(chance.of("also", kind), kind, where, armed_ms) for kind in sorted(also)]
-    drawn += at_consumers(chance.of("consumers"), armed_ms) if settings.consumers else []
+    if settings.consumers:
+        drawn += at_consumers(chance.of("consumers"), armed_ms)
+        drawn += lasting_at_consumers(chance.of("consumers", "lasting"), armed_ms)
     if sweeper and (more := sweeper_settings(chance.of("sweeper"))):
         settings = replace(settings, **more)
         forgets = "retention_ms" in more

@@ -163,6 +163,12 @@ class Table:
         if token is not None:
             self._tokens[token] = (request, self._kernel.now_ms)
 
+    def expire(self) -> None:
+        """Delete whatever has a TTL that is over, records of the outbox or not."""
+        now_ms = START_MS + self._kernel.now_ms
+        for key in [key for key, item in self.items.items() if has_expired(item, self.layout.ttl, now_ms)]:
+            self.write(key, None, by="ttl", expired=True)
+
     def arm(self, plan: FaultPlan, faults: Faults) -> None:
         """Let those faults of a plan happen, in their time, that are writes and deletions of records by others."""
         for number, fault in enumerate(plan.of("ttl_delete", "operator_delete")):

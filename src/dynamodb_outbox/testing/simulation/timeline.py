@@ -222,7 +222,7 @@ def _said(of: History, fact: Said) -> tuple[str, str]:
 
 def _ended(of: History, fact: Ended) -> tuple[str, str]:
     how = {"crash": "its process dies", "timeout": "is ended at its time-out"}.get(fact.how, fact.how)
-    return _of_invocation(of, fact.invocation), how
+    return _of_invocation(of, fact.invocation), how + (f" of {_short(fact.error)}" if fact.error else "")
 
 
 def _checkpointed(_: History, fact: Checkpointed) -> tuple[str, str]:

@@ -7,10 +7,11 @@ are ids of events, as their bus was given them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dynamodb_outbox.testing.simulation.facts import Fact
 
-__all__ = ["CONSUMER", "Acknowledged", "Applied", "Carrying", "Delivered", "Queued", "Subscribed"]
+__all__ = ["CONSUMER", "Acknowledged", "Applied", "Carrying", "Claim", "Delivered", "Queued", "Subscribed"]
 
 CONSUMER = "consumer"
 """What faults and facts call the consumer, its processes and its table."""
@@ -54,13 +55,28 @@ class Acknowledged(Carrying):
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What an effect of an event, or the consumer's own event of it (`what`), says of that: its "key" or "data".
+
+    "ordering key": that of the own event itself, unless it is a partition of effects.
+    """
+
+    event: str
+    what: str
+    name: str
+    said: Any
+
+
+@dataclass(frozen=True)
 class Applied(Carrying):
     """A write into the consumer's table was committed, with the effects of `events`.
 
     own   of which events it committed events of the consumer's own
     odd   those of `events` whose effect does not build on the one before it: it counts from another number
+    said  what the effects, and those own events, say of their events
     """
 
     invocation: int
     own: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
+    said: tuple[Claim, ...] = ()

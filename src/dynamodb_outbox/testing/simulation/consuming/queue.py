@@ -51,6 +51,7 @@ class _Message:
     body: str
     sent_ms: int
     received: int = 0
+    not_before_ms: int = 0
     gone: bool = False
 
 
@@ -67,14 +68,20 @@ class ConsumerFunction(Function):
 
 
 class Queue:
-    """Hands what buses accept to the `function` of the consumer, in as many instances as may be at work at once."""
+    """Hands what buses accept to the `function` of the consumer, in as many instances as may be at work at once.
 
-    def __init__(self, network: Network, function: ConsumerFunction, *, instances: int) -> None:
+    `expire` is called before a message comes again long after it was acknowledged: by then TTL has been at work.
+    """
+
+    def __init__(
+        self, network: Network, function: ConsumerFunction, *, instances: int, expire: Callable[[], object]
+    ) -> None:
         self._network = network
         self._kernel = network.kernel
         self._chance = network.chance.of(CONSUMER)
         self._function = function
         self._free = instances
+        self._expire = expire
         self._hidden_ms = self._chance.whole(*_HIDDEN_MS, "hidden")
         self._window_ms = self._chance.whole(*_WINDOW_MS, "window")
         self._gathers = False
@@ -103,7 +110,11 @@ class Queue:
 
     def _show(self, message: _Message, received: int) -> None:
         """Let a message be had now, unless it is, is gone, or was handed out since."""
+        if self._kernel.now_ms < message.not_before_ms:
+            return
         if not message.gone and message.received == received and message not in self._to_be_had:
+            if message.not_before_ms:
+                self._expire()
             self._to_be_had.append(message)
             if not self._gathers:
                 self._gathers = True
@@ -155,9 +166,11 @@ class Queue:
         self._network.ledger.note(Acknowledged(now_ms, (message.event,), number, message.name))
         if message in self._to_be_had:
             self._to_be_had.remove(message)
-        if self._network.faults.take("message_again", CONSUMER, invocation=number) is not None:
+        again = self._network.faults.take("message_again", CONSUMER, invocation=number)
+        if again is not None:
             wait_ms = self._chance.whole(*_AGAIN_MS, message.name, message.received, "again")
-            self._promise(message, wait_ms, again=True)
+            message.not_before_ms = now_ms + again.amount_ms if again.amount_ms else 0
+            self._promise(message, wait_ms + again.amount_ms, again=True)
         else:
             message.gone = True
 

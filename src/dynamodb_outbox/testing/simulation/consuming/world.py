@@ -11,13 +11,13 @@ from dynamodb_outbox.core.codec.values import serialize_item
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.testing.simulation.consuming.facts import CONSUMER
 from dynamodb_outbox.testing.simulation.consuming.queue import ConsumerFunction, Queue
-from dynamodb_outbox.testing.simulation.consuming.table import APPLIED, OF, TOTAL, ConsumerClient, Effects
+from dynamodb_outbox.testing.simulation.consuming.table import APPLIED, DATA, KEY, OF, TOTAL, ConsumerClient, Effects
 from dynamodb_outbox.testing.simulation.crew import StrandCrew
 from dynamodb_outbox.testing.simulation.instance_world import InstanceWorld
 from dynamodb_outbox.testing.simulation.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dynamodb_outbox.event import Event
     from dynamodb_outbox.testing.simulation.instance_world import Handler
@@ -39,7 +39,8 @@ class ConsumerWorld(InstanceWorld):
 
     table, layout   where its effects are written: an item with `applied`, the id of the event, is the effect of that
                     event, and counts one more in `total`, if it counts. An event of its own is an outbox record in the
-                    table, whose data say `of` which event it tells
+                    table, whose data say `of` which event it tells. `key` and `data` of both, if they have them, are
+                    those of the event
     read_first      whether the consumer is to look for a duplicate before it works, in this run
     """
 
@@ -67,11 +68,17 @@ def count(event: Event, tx: Transaction, client: Any, table: str) -> None:
     key = {"pk": f"TOTAL#{event.key}", "sk": "META"}
     there = client.get_item(TableName=table, Key=serialize_item(key), ConsistentRead=True).get("Item")
     if there is None:
-        tx.put({**key, TOTAL: 1, APPLIED: event.id}, if_absent=True)
+        tx.put({**key, TOTAL: 1, APPLIED: event.id, KEY: event.key, DATA: event.payload}, if_absent=True)
     else:
         total, version = int(there[TOTAL]["N"]), int(there["version"]["N"])
-        tx.update(key, set={TOTAL: total + 1, APPLIED: event.id}, if_version=version)
-    tx.emit("total.changed", {OF: event.id}, key=event.key)
+        effect: Mapping[str | tuple[str | int, ...], Any] = {
+            TOTAL: total + 1,
+            APPLIED: event.id,
+            KEY: event.key,
+            DATA: event.payload,
+        }
+        tx.update(key, set=effect, if_version=version)
+    tx.emit("total.changed", {OF: event.id, DATA: event.data}, key=event.key)
 
 
 def subscribed(
@@ -97,4 +104,4 @@ def subscribed(
     function = ConsumerFunction(
         network, CONSUMER, lambda process: prepared(world(process)), instances=instances, timeout_ms=timeout_ms
     )
-    return Queue(network, function, instances=instances)
+    return Queue(network, function, instances=instances, expire=table.expire)

@@ -26,6 +26,7 @@ from dynamodb_outbox.testing.simulation.invariants.applying import (
     applied_in_the_end,
     applied_once,
     effects_add_up,
+    effects_say_what_is_so,
     own_events_once,
 )
 from dynamodb_outbox.testing.simulation.invariants.commits import (
@@ -56,6 +57,7 @@ from dynamodb_outbox.testing.simulation.invariants.states import (
 )
 from dynamodb_outbox.testing.simulation.invariants.sweeps import (
     parked_is_the_operators,
+    sweeps_answer,
     swept_in_order,
     swept_under_a_lease,
     swept_when_old_enough,
@@ -98,6 +100,7 @@ INVARIANTS: dict[str, Callable[[History], Iterator[Found]]] = {
         applied_once,
         applied_in_the_end,
         effects_add_up,
+        effects_say_what_is_so,
         own_events_once,
         acknowledged_after_applied,
         acknowledged_in_the_end,
@@ -111,6 +114,7 @@ INVARIANTS: dict[str, Callable[[History], Iterator[Found]]] = {
         swept_when_old_enough,
         swept_in_order,
         swept_under_a_lease,
+        sweeps_answer,
         published_from_inserts,
         answers_after_partial_failure,
         answers_name_the_batch,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.testing.simulation.consuming.facts import Applied
 from dynamodb_outbox.testing.simulation.facts import Accepted, Answered, Heard, Raised, Sent, named
+from dynamodb_outbox.testing.simulation.faults import CONSUMED, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dynamodb_outbox.testing.simulation.facts import Fact
     from dynamodb_outbox.testing.simulation.history import Born, Found, History
 
 __all__ = [
@@ -24,6 +27,9 @@ __all__ = [
 
 HANGS = frozenset(("function_timeout", "recovery_frozen"))
 """Faults that make a call hang for longer than its client allows: no code could have ended in time."""
+
+_SLOWS = CONSUMED | frozenset(PARTS["network"])
+"""Faults that keep a consumer from its work, in one call or in each."""
 
 CRASHES = frozenset(("crash", "consumer_crash", "recovery_crash"))
 """Faults of which a process dies."""
@@ -48,29 +54,18 @@ def answers_after_partial_failure(of: History) -> Iterator[Found]:
     """Demand an answer of a function that knows of its first record that it was accepted: raising gives all of it up.
 
     An answer names the record from which everything is to come again. Where the first one is not through, or nobody was
-    told, or no other is in the batch, raising says the same.
+    told, or no other is in the batch, raising says the same. Of a consumer's messages it is any that was applied.
     """
     if not of.each(Raised):
         return
-    accepted: dict[int, dict[str, list[tuple[int, frozenset[int]]]]] = {}
-    under_way: dict[int, set[int]] = {}
-    heard: set[int] = set()
-    for index, fact in of.among(Sent, Heard, Accepted, Raised):
-        if isinstance(fact, Sent):
-            under_way.setdefault(fact.invocation, set()).add(fact.call)
-        elif isinstance(fact, Heard):
-            under_way.get(fact.invocation, set()).discard(fact.call)
-            heard.update([] if fact.error else [fact.call])
-        elif isinstance(fact, Accepted):
-            by = frozenset(under_way.get(fact.invocation, ()))
-            accepted.setdefault(fact.invocation, {}).setdefault(fact.event_id, []).append((index, by))
-        elif isinstance(fact, Raised) and not UNTOLD & of.faulted.get(fact.invocation, set()):
-            first, times = _first_record(of, fact.invocation), accepted.get(fact.invocation, {})
-            known = [[at for at, by in times.get(one.event_id, ()) if by and by <= heard] for one in first]
-            if first and all(known):
-                names = "+".join(one.name for one in first)
-                words = f"invocation {fact.invocation} raised ({fact.error}) after the record of {names} was accepted"
-                yield words, (*(at for at, *_ in known), index)
+    seen = _Effects()
+    for index, fact in of.among(Sent, Heard, Accepted, Applied, Raised):
+        if not isinstance(fact, Raised):
+            seen.note(index, fact)
+        elif not UNTOLD & of.faulted.get(fact.invocation, set()):
+            names, shown = _given_up(of, seen, fact.invocation)
+            if shown:
+                yield f"{named(fact.invocation)} raised ({fact.error}) after {names}", (*shown, index)
 
 
 def answers_name_the_batch(of: History) -> Iterator[Found]:
@@ -113,10 +108,11 @@ def answers_name_what_is_open(of: History) -> Iterator[Found]:
 def ends_in_time(of: History) -> Iterator[Found]:
     """Demand that a function ends before its time-out, unless a call hung for longer than its client allows.
 
-    Not asked of a consumer: where its table answers nothing, the time goes by, and what it was handed comes again.
+    Of a consumer also unless any call failed: where its table answers nothing, the time goes by, message by message.
     """
     for number, ended in of.ended.items():
-        excused = number in of.delivered or HANGS & of.faulted.get(number, set())
+        excuses = _SLOWS if number in of.delivered else HANGS
+        excused = excuses & of.faulted.get(number, set())
         if ended.how == "timeout" and not excused:
             words = f"{named(number)} ran into its time-out, and no call had hung"
             shown = (of.invoked[number], ended) if number in of.invoked else (ended,)
@@ -149,6 +145,47 @@ def nothing_after_the_end(of: History) -> Iterator[Found]:
             over[fact.invocation] = index
             for sent in under_way.get(fact.invocation, {}).values():
                 yield f"{named(fact.invocation)} ended while a request of it was under way", (sent, index)
+
+
+class _Effects:
+    """What took effect in each invocation: which event, at which fact, and by which calls that were under way."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[int, dict[str, list[tuple[int, frozenset[int]]]]] = defaultdict(dict)
+        self._under_way: defaultdict[int, set[int]] = defaultdict(set)
+        self._heard: set[int] = set()
+
+    def note(self, index: int, fact: Fact) -> None:
+        """Take a fact in."""
+        if isinstance(fact, Sent):
+            self._under_way[fact.invocation].add(fact.call)
+        elif isinstance(fact, Heard):
+            self._under_way[fact.invocation].discard(fact.call)
+            self._heard.update([] if fact.error else [fact.call])
+        elif isinstance(fact, (Accepted, Applied)):
+            by = frozenset(self._under_way[fact.invocation])
+            for event in [fact.event_id] if isinstance(fact, Accepted) else fact.events:
+                self._of[fact.invocation].setdefault(event, []).append((index, by))
+
+    def known(self, invocation: int, event: str) -> int | None:
+        """Return where an event took effect, if its invocation knows: it heard of each call that may have done it."""
+        times = self._of[invocation].get(event, ())
+        return next((at for at, by in times if by and by <= self._heard), None)
+
+
+def _given_up(of: History, seen: _Effects, invocation: int) -> tuple[str, list[int]]:
+    """Say what an invocation that raised knows to be done, and the facts that show it; nothing if nothing is."""
+    delivered = of.delivered.get(invocation)
+    if delivered is None:
+        first = _first_record(of, invocation)
+        known = [seen.known(invocation, one.event_id) for one in first]
+        names = f"the record of {'+'.join(one.name for one in first)} was accepted"
+        return names, [at for at in known if at is not None] if None not in known else []
+    if len(delivered.messages) > 1:
+        for event in delivered.events:
+            if (at := seen.known(invocation, event)) is not None:
+                return f"{of.name(event)} was applied", [at]
+    return "", []
 
 
 def _first_record(of: History, invocation: int) -> Sequence[Born]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ __all__ = [
     "applied_in_the_end",
     "applied_once",
     "effects_add_up",
+    "effects_say_what_is_so",
     "own_events_once",
 ]
 
@@ -57,6 +59,36 @@ def own_events_once(of: History) -> Iterator[Found]:
             shown = tuple(at for at, fact in of.each(Applied) if event in fact.events or event in fact.own)
             effect = "its effect" if event in of.applied else "no effect"
             yield f"of {of.name(event)} there is {effect} and {count} events of the consumer's own", shown
+
+
+def effects_say_what_is_so(of: History) -> Iterator[Found]:
+    """P5. What effects, and events of a consumer's own, say of their event is what was written: its key, its data.
+
+    Under one ordering key there are own events of one key alone, or of what has its effects in one partition.
+    """
+    told_under = {key: key for key in of.keys}
+    for index, fact in of.each(Applied):
+        for claim in fact.said:
+            one = of.born.get(claim.event)
+            if one is None or one.event is None:
+                continue
+            if claim.name == "ordering key":
+                right = told_under.setdefault(claim.said, one.key) == one.key
+            else:
+                right = claim.said == one.key if claim.name == "key" else _is_data(claim.said, one.event.payload)
+            if not right:
+                yield f"{claim.what} of {one.name} has another {claim.name}: {claim.said!r}", (one.index, index)
+
+
+def _is_data(said: object, payload: str) -> bool:
+    """Whether something is the data of an event, maybe as text in JSON."""
+    data = json.loads(payload)
+    if not isinstance(said, str):
+        return bool(said == data)
+    try:
+        return bool(json.loads(said) == data)
+    except ValueError:
+        return False
 
 
 def acknowledged_after_applied(of: History) -> Iterator[Found]:

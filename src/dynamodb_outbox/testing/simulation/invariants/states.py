@@ -29,6 +29,8 @@ __all__ = [
 
 _PARKS = 10
 _LOST_PARKS = frozenset(("park_lost_after", "recovery_lost_after"))
+_OFF_MS, _STRUCK_MS = 30_000, 600_000
+"""So far a TTL may be off; and where a fault has struck: a settle is tried again, while clocks jump and stand still."""
 _WINDOW_MS = 50_000
 """A minute, less the time that a park may be on its way."""
 
@@ -49,7 +51,7 @@ def settled_after_accepted(of: History) -> Iterator[Found]:
 
 
 def settled_as_it_says(of: History) -> Iterator[Found]:
-    """Demand that a record is settled as its writer counts on: deleted, kept, or left alone, as the record says."""
+    """Demand that a record is settled as its writer counts on: deleted, kept for so long, or left alone, as it says."""
     way = WAYS[of.terms.settle]
     parked: set[RecordKey] = set()
     for index, fact in of.each(Moved):
@@ -62,6 +64,8 @@ def settled_as_it_says(of: History) -> Iterator[Found]:
             yield f"a record of {fact.record[0]} was {what}, which is not what it says", (index,)
         elif fact.state == "published" and not way.writes and fact.record not in parked:
             yield f"a record of {fact.record[0]} was settled that says that nothing settles it", (index,)
+        elif fact.state == "published" and (kept := _wrongly_kept(of, fact, expires=way.expires)):
+            yield f"a record of {fact.record[0]} {kept}", (index,)
 
 
 def settled_in_the_end(of: History) -> Iterator[Found]:
@@ -153,6 +157,19 @@ def parks_are_limited(of: History) -> Iterator[Found]:
             if of.facts[beyond].at_ms < of.facts[first].at_ms + _WINDOW_MS and not jumped:
                 shown = tuple(index for index in parks if first <= index <= beyond)
                 yield f"{instance} parked {_PARKS + 1} records within a minute", shown
+
+
+def _wrongly_kept(of: History, fact: Moved, *, expires: bool) -> str:
+    """Say what is wrong with the TTL of a record that was settled; of one that says nothing of it, nothing is."""
+    if fact.gone or fact.keep_ms is None:
+        return ""
+    if not expires:
+        return "" if fact.kept_ms is None else "expires, and says that it is kept"
+    if fact.kept_ms is None:
+        return "has no TTL, and says that it expires"
+    if abs(fact.kept_ms - fact.keep_ms) <= (_STRUCK_MS if fact.invocation in of.faulted else _OFF_MS):
+        return ""
+    return f"expires in {fact.kept_ms // 1_000:,} s, and says that it is kept for {fact.keep_ms // 1_000:,} s"
 
 
 def _left_of(of: History, record: RecordKey) -> Sequence[Any]:

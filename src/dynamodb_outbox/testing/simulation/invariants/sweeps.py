@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamodb_outbox.core.sweeping.ages import AHEAD_MS
-from dynamodb_outbox.testing.simulation.facts import Accepted, Leased, Moved, Sent
+from dynamodb_outbox.testing.simulation.facts import Accepted, Heard, Leased, Moved, Raised, Rejected, Sent
 from dynamodb_outbox.testing.simulation.invariants.order import foregoing
 from dynamodb_outbox.testing.simulation.process import CLOCK_JUMP, START_MS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynamodb_outbox.testing.simulation.facts import RecordKey, Swept
     from dynamodb_outbox.testing.simulation.history import Born, Found, History
 
-__all__ = ["parked_is_the_operators", "swept_in_order", "swept_under_a_lease", "swept_when_old_enough"]
+__all__ = ["parked_is_the_operators", "sweeps_answer", "swept_in_order", "swept_under_a_lease", "swept_when_old_enough"]
 
 _PUBLISHES = "PutEvents"
 _FAR_AHEAD_MS = AHEAD_MS // 2
@@ -76,6 +76,22 @@ def swept_under_a_lease(of: History) -> Iterator[Found]:
             if until_ms is None or (fact.at_ms > until_ms and not _has_jumped(of, fact.invocation)):
                 shown = of.sweeps[fact.invocation][0] if at is None else at
                 yield f"sweep {fact.invocation} published without a lease", (shown, index)
+
+
+def sweeps_answer(of: History) -> Iterator[Found]:
+    """Demand that a sweep answers, unless something went wrong: no fault struck it, no call failed, no event refused.
+
+    What raises is tried again at once by Lambda, and sounds an alarm.
+    """
+    raised = [(index, fact) for index, fact in of.each(Raised) if fact.invocation in of.sweeps]
+    if not raised:
+        return
+    troubled = {fact.invocation for _, fact in of.each(Heard) if fact.error}
+    troubled |= {fact.invocation for _, fact in of.each(Rejected)} | of.faulted.keys()
+    for index, fact in raised:
+        if fact.invocation not in troubled:
+            words = f"sweep {fact.invocation} raised ({fact.error}), and nothing had gone wrong in it"
+            yield words, (of.sweeps[fact.invocation][0], index)
 
 
 def parked_is_the_operators(of: History) -> Iterator[Found]:
