@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
     except NoClient:
         raise
     except ConfigurationError as error:
-        return _complain(options, in_shell_words(str(error), options), STATUS)
+        return _complain(options, in_shell_words(error, options), STATUS)
     return status
 
 

@@ -283,7 +283,7 @@ def _read(given: Any) -> Destination:
     try:
         return destination(named)
     except ConfigurationError as error:
-        raise _refusal("sink")(f"is {shown(named)}. {error}") from None
+        raise _refusal("sink")(error.reason) from None
 
 
 def _sink_text(arns: Mapping[str, Value]) -> Value:
