@@ -138,7 +138,7 @@ def test_each_invocation_fails_and_the_log_says_it_once(
     assert len(set(map(id, errors))) == 3
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    assert all(problem in record.getMessage() for problem in errors[0].problems)
+    assert all(str(problem) in record.getMessage() for problem in errors[0].problems)
 
 
 def test_what_does_not_go_together_is_refused_in_the_same_way(variables: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ _SHOWN = 200
 
 def refusal(who: str, what: str) -> Refusal:
     """Return what makes a ConfigurationError about an argument: `who` is the name of what was called."""
-    return lambda reason: ConfigurationError(f"{who}: {what} {reason}")
+    return lambda reason: ConfigurationError(reason, argument=what, owner=who)
 
 
 def text(value: object, refuse: Refusal, *, most_bytes: int | None = None) -> str:

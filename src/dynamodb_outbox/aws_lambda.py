@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dynamodb_outbox.environment.settings import FunctionSettings, layout_from, layout_text, settings_of
 from dynamodb_outbox.environment.variables import RELAY, SWEEP, VARIABLES, Variable
-from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
+from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment, Problem
 from dynamodb_outbox.metrics import EmfMetrics
 from dynamodb_outbox.relay.publisher import Relay
 
@@ -100,7 +100,7 @@ class _One(Generic[T]):
         self._does, self._is_done = does
         self._making = threading.Lock()
         self._made: T | None = None
-        self._problems: tuple[str, ...] = ()
+        self._problems: tuple[Problem, ...] = ()
 
     def get(self) -> T:
         with self._making:
@@ -145,7 +145,7 @@ def _observer(settings: FunctionSettings) -> EmfMetrics | None:
 
 
 def _do_not_go_together(error: ConfigurationError) -> InvalidEnvironment:
-    return InvalidEnvironment([f"what the variables say does not go together: {error}"])
+    return InvalidEnvironment([Problem(None, f"what the variables say does not go together: {error}")])
 
 
 def _one_relay(environment: Mapping[str, str]) -> _One[Relay]:

@@ -65,7 +65,9 @@ class Bare(Reject):
         (Reject(Mute()), "a Mute"),
         (Bare("A-1"), "A-1"),
         (Reject("half \ud800"), "half ?"),
-        (Reject("x" * 1_100_000), f"{'x' * 1_000}..."),
+        (Reject("x" * 1_000), "x" * 1_000),
+        (Reject("x" * 1_001), f"{'x' * 997}..."),
+        (Reject("x" * 1_100_000), f"{'x' * 997}..."),
     ],
 )
 def test_no_reason_keeps_an_event_from_being_rejected(
@@ -99,12 +101,17 @@ def test_attributes_that_do_not_fit_are_left_out(
     assert [set(event.attributes) for event in sink.taken] == [left]
     assert "memory: event" in caplog.text
     assert "no such product" in caplog.text
+    dropped = [name for name in ("rejectedby", "rejectreason") if name not in left]
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warned == (
+        [f"memory: event {order(1).id} is rejected without {', '.join(map(repr, dropped))}"] * bool(dropped)
+    )
     sink.most -= 100
     assert len(taker.lambda_handler(delivered(order(1)))["batchItemFailures"]) == 1
 
 
-def test_what_another_maker_added_against_the_rules_is_left_out() -> None:
-    """CloudEvents has no such names: who publishes it as one would be refused each time."""
+def test_what_another_maker_added_against_the_rules_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """CloudEvents has no such names: who publishes it as one would be refused each time. The log names them."""
     sink = Small(100_000)
     taker = Remembering(rejected=sink)
     taker.consumer(lambda event: throw(Reject()))  # noqa: ARG005 -- whatever the event
@@ -112,3 +119,4 @@ def test_what_another_maker_added_against_the_rules_is_left_out() -> None:
     body = {**json.loads(cloudevent(order(2))), "my_extension": "1", "myextension": "2"}
     assert taker.lambda_handler(WAYS["SQS, sent there by the relay"].of(body)) == DONE
     assert dict(sink.taken[1].attributes) == {"myextension": "2", "rejectedby": "memory"}
+    assert "is rejected without 'my_extension'" in caplog.text

@@ -413,6 +413,9 @@ def test_the_command_consumes_and_drains_on_sigterm(engine: Account, tmp_path: P
     [
         ("billing", "not of the form module:attribute"),
         ("no_such_module:inbox", "No module named 'no_such_module' (looked for in /"),
+        ("billing_pkg.missing:inbox", "cannot be imported: ModuleNotFoundError"),
+        ("billing_pkg.no.missing:inbox", "cannot be imported: ModuleNotFoundError"),
+        ("billing_pkg.without:inbox", "cannot be imported: ModuleNotFoundError"),
         ("billing_broken:inbox", "cannot be imported: ZeroDivisionError"),
         ("billing_over:inbox", "ends the process when it is imported (SystemExit: 0)"),
         ("billing_worker:nothing", "no attribute 'nothing'"),
@@ -426,6 +429,8 @@ def test_what_is_no_consumer_is_refused(
     """With the status for arguments, before anything is received; with a traceback where the module itself failed."""
     (tmp_path / "billing_worker.py").write_text(PROGRAM)
     (tmp_path / "billing_broken.py").write_text("1 / 0")
+    (tmp_path / "billing_pkg").mkdir()
+    (tmp_path / "billing_pkg/without.py").write_text("import billing_pkg.needed")
     (tmp_path / "billing_over.py").write_text("raise SystemExit(0)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -433,7 +438,7 @@ def test_what_is_no_consumer_is_refused(
     assert main(["consume", named, "--queue", "http://127.0.0.1:1/0/q"]) == 2
     errors = capsys.readouterr().err
     assert said in errors
-    assert ("Traceback" in errors) == (named == "billing_broken:inbox")
+    assert ("Traceback" in errors) == (named in ("billing_broken:inbox", "billing_pkg.without:inbox"))
 
 
 def test_a_queue_that_is_missing_ends_the_command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -14,6 +14,7 @@ from doctor_ground import BUS, PAYLOADS, QUEUE, said
 from dynamodb_outbox.doctor.account.asking import CALLS, Asking, NotAnswered, own_clients
 from dynamodb_outbox.doctor.account.collecting import inventory_of
 from dynamodb_outbox.doctor.account.items import written_by_hand
+from dynamodb_outbox.doctor.account.keys import customer_key
 from dynamodb_outbox.doctor.choosing import Asked, system_of
 from dynamodb_outbox.doctor.functions import Assumed
 from dynamodb_outbox.doctor.report import report_on
@@ -251,3 +252,21 @@ def test_a_client_of_our_own_is_quick_to_give_up(monkeypatch: pytest.MonkeyPatch
     assert client.meta.region_name == "us-east-1"
     assert client.meta.config.retries["total_max_attempts"] == 3
     assert own_clients("events", None).meta.region_name == REGION
+
+
+@pytest.mark.parametrize(
+    ("key", "region"),
+    [(f"arn:aws:kms:eu-north-1:{NUMBER}:key/1", "eu-north-1"), ("1234abcd", None), ("alias/mine", None)],
+)
+def test_a_key_is_asked_for_in_the_region_that_its_arn_names(key: str, region: str | None) -> None:
+    """Where it is not, it would be a customer's that is gone; an id and an alias name none."""
+    account = AnsweringAccount(BUS)
+    account.keys_of_aws = {key}
+    asked: list[tuple[str, str | None]] = []
+
+    def clients(service: str, region: str | None) -> Any:
+        asked.append((service, region))
+        return account.clients(service, region)
+
+    assert customer_key(Asking(clients), key) is None
+    assert asked == [("kms", region)]

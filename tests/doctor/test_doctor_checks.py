@@ -117,9 +117,22 @@ def more_readers(*names: str) -> Callable[[World], object]:
 
 def to_a_queue(world: World) -> None:
     """Let what is given up go to a queue that is there."""
-    arn = f"arn:aws:sqs:{PLACE}:orders.fifo"
+    arn = f"arn:aws:sqs:{PLACE}:given-up"
+    one = world.pieces["orders.fifo"]
+    world.pieces["given-up"] = Piece("given-up", one.kind, arn, {**one.properties})
     mapping(DestinationConfig={"OnFailure": {"Destination": arn}})(world)
     world.statements("RelayRole").append({"Effect": "Allow", "Action": ["sqs:SendMessage"], "Resource": arn})
+
+
+def to_a_fifo(service: str, kind: str) -> Callable[[World], object]:
+    """Let what is given up go to a FIFO queue or topic that is there."""
+
+    def change(world: World) -> None:
+        arn = f"arn:aws:{service}:{PLACE}:given-up.fifo"
+        world.pieces["given-up"] = Piece("given-up", kind, arn, {})
+        mapping(DestinationConfig={"OnFailure": {"Destination": arn}})(world)
+
+    return change
 
 
 def with_its_key(world: World) -> None:
@@ -300,6 +313,8 @@ BREAKS = (
     Break("retry-mode", own_code, "AWS_MAX_ATTEMPTS is 8"),
     Break("on-failure-missing", mapping(DestinationConfig=None)),
     Break("on-failure-gone", without("GivenUp"), "is not there"),
+    Break("on-failure-fifo", to_a_fifo("sqs", "AWS::SQS::Queue"), "given-up.fifo is FIFO", beside="on-failure-numbers"),
+    Break("on-failure-fifo", to_a_fifo("sns", "AWS::SNS::Topic"), "given-up.fifo is FIFO", beside="on-failure-numbers"),
     Break("on-failure-key", to_a_locked_queue, "lacks kms:GenerateDataKey", beside="on-failure-numbers"),
     Break("on-failure-key", piece("GivenUp", BucketEncryption={"ServerSideEncryptionConfiguration": [ENCRYPTED]}),
           "lacks kms:GenerateDataKey"),
@@ -307,7 +322,7 @@ BREAKS = (
     Break("on-failure-denied", stated("GivenUpPolicy", Condition=None, Action="s3:Put*",
                                       Principal={"AWS": "000000000000"}), "denies s3:PutObject"),
     Break("on-failure-early", given_up(1), "removes aws/lambda/* after 1 day"),
-    Break("on-failure-numbers", together(to_a_queue, with_its_key), "orders.fifo"),
+    Break("on-failure-numbers", together(to_a_queue, with_its_key), "given-up"),
     Break("target-gone", without("Bus"), "is not there"),
     Break("target-unordered", to_a_standard_queue, "standard queue", QUEUE),
     Break("target-small", piece("orders.fifo", MaximumMessageSize="65536"), "65,536", QUEUE),
@@ -421,7 +436,7 @@ def test_no_key_and_aws_own_need_no_permission(key: str | None) -> None:
     """Of the queue for what is given up, as of where events go."""
     world = World()
     to_a_queue(world)
-    piece("orders.fifo", KmsMasterKeyId=key)(world)
+    piece("given-up", KmsMasterKeyId=key)(world)
     assert said(world.report()) == ["on-failure-numbers"]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from doctor_account import REGION, AnsweringAccount
-from doctor_ground import BUS, PLACE, World, said
+from doctor_ground import BUS, PAYLOADS, PLACE, World, said
 from test_doctor_account import asked_of
 
 from dynamodb_outbox.core.eventsource.filters import compile_filters
@@ -87,6 +88,23 @@ def test_a_mapping_that_was_left_over_is_not_looked_at(left: dict[str, Any]) -> 
     assert said(world.report()) == []
     world["RelayStream"]["Enabled"] = False
     assert {"mapping-disabled", "stream-stale"} & set(said(world.report()))
+
+
+@pytest.mark.parametrize("left", [{"State": "Disabled"}, {"EventSourceArn": OLD}], ids=["disabled", "stale"])
+def test_a_function_that_another_one_replaced_is_not_looked_at(left: dict[str, Any]) -> None:
+    """Its mapping relays nothing: to have it made again would make two relays. It is when it was asked for."""
+    world = two_relays(Layout(), {})
+    world["RelayStream2"].update(left)
+    world["Relay2"]["Timeout"] = 1
+    for id_ in [each for each in world.pieces if each.endswith("Alarm2")]:
+        world.pieces.pop(id_)
+    assert said(world.report()) == []
+    found = set(said(world.report(replace(PAYLOADS, relays=("Relay", "Relay2")))))
+    assert found & {"mapping-disabled", "stream-stale"}
+    assert "timeout" in found
+    assert "mapping-missing" not in found
+    world["RelayStream"]["Enabled"] = False
+    assert set(said(world.report())) >= {"mapping-disabled", "timeout"}
 
 
 def test_a_mapping_of_another_layout_is_not_left_over() -> None:

@@ -124,6 +124,21 @@ def test_a_policy_that_is_not_seen_is_not_judged(id_: str, settings: dict[str, A
     assert (said(report), [each.id for each in report.unjudged]) == ([], [check])
 
 
+def test_a_permission_that_is_not_seen_counts_where_no_other_allows() -> None:
+    """They add up: one in a stack of its own, or for a function that is not seen, may be what another rule's lacks."""
+    world = World()
+    one = world.pieces["SweeperSchedulePermission"]
+    world.pieces["Later"] = Piece("Later", one.kind, one.arn, {**one.properties, "FunctionName": WHY})
+    in_others = replace(world.inventory(), unseen={one.kind: WHY})
+    assert (said(world.report()), world.report().unjudged, judged(in_others).unjudged) == ([], (), ())
+    one.properties["SourceArn"] = "arn:aws:events:::rule/other"  # type: ignore[index]  # made of JSON
+    assert [each.id for each in world.report().unjudged] == ["sweeper-refused"]
+    world.pieces.pop("Later")
+    assert said(world.report()) == ["sweeper-refused"]
+    report = judged(replace(world.inventory(), unseen={one.kind: WHY}))
+    assert (said(report), [each.id for each in report.unjudged]) == ([], ["sweeper-refused"])
+
+
 def test_statements_of_several_policies_count_together() -> None:
     """Permissions of a function, and policies that name a topic."""
     world = World()

@@ -11,8 +11,7 @@ from doctor_ground import PAYLOADS, PLACE, QUEUE, World, said
 
 from dynamodb_outbox.doctor.account.asking import Asking
 from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SCHEDULES, system_of
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Unseen
-from dynamodb_outbox.doctor.reading import function_name
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Unseen, function_name
 from dynamodb_outbox.doctor.report import Report, report_on
 
 WHY = Unseen("why")

@@ -6,8 +6,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.infra.deployment import Deployment
-from dynamodb_outbox.infra.plan import RECORD_AGE_S, resources_of
-from dynamodb_outbox.infra.resources import Alarm
+from dynamodb_outbox.infra.plan import resources_of
+from dynamodb_outbox.infra.resources import RECORD_AGE_S, Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

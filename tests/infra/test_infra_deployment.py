@@ -90,7 +90,11 @@ def only(deployment: Deployment, kind: type[Resource]) -> Any:
         ({"on_failure": "arn:aws:s3:::b/x/y"}, "as arn:aws:s3:::<name>, without a key behind it"),
         ({"on_failure": "arn:aws:s3:::*"}, "as arn:aws:s3:::<name>, without a key behind it"),
         ({"on_failure": "arn:aws:s3:eu-west-1:123456789012:bucket"}, "as arn:aws:s3:::<name>"),
+        ({"on_failure": "arn:aws:s3:us-east-1::b-b"}, "as arn:aws:s3:::<name>"),
+        ({"on_failure": "arn:aws:s3::123456789012:b-b"}, "as arn:aws:s3:::<name>"),
         ({"on_failure": "arn:aws:sns:::topic"}, "that of a queue or topic"),
+        ({"on_failure": "arn:aws:sqs:eu-west-1:123456789012:x.fifo"}, "which is FIFO"),
+        ({"on_failure": "arn:aws:sns:eu-west-1:123456789012:x.fifo"}, "a standard queue or topic"),
         ({"on_failure": "arn:aws:kms:eu-west-1:123456789012:key/1"}, "on_failure is 'arn:aws:kms"),
         ({"kms_key": "alias/x"}, "kms_key is 'alias/x'"),
         (

@@ -97,7 +97,7 @@ def test_what_a_redrive_came_to_is_told_in_words(
         (("--from-s3", "s3://bucket/", "--forget-lost"), "--forget-lost deletes messages of a queue"),
         (("--from-s3", "s3://bucket/", "--forget-gone"), "--forget-gone deletes messages of a queue"),
         (("--from-queue", "u", "--sink", "orders"), "--sink: 'orders': no ARN"),
-        (("--from-queue", "u", "--table", ""), "--table is not given, and OUTBOX_TABLE not set"),
+        (("--from-queue", "u", "--table", ""), "--table is not set: it names the table"),
     ],
 )
 def test_what_cannot_be_meant_is_status_2(

@@ -257,15 +257,6 @@ def test_every_failure_of_the_index_is_an_answer(raised: Exception, failure: Fai
     assert index.tally("shop", "00") == Tally(failure=failure)
 
 
-def test_an_index_that_is_missing_is_told_with_what_makes_it() -> None:
-    """DynamoDB's own words name the index alone, to somebody who has just begun."""
-    said = "The table does not have the specified index: outbox-pending"
-    told: dict[str, Any] = {"Error": {"Code": "ValidationException", "Message": said}}
-    found = DynamoPendingIndex(LAYOUT, client=Client(error("", **told))).tally("shop", "00")
-    assert found.failure is not None
-    assert found.failure.reason.startswith(f"ValidationException: {said}. `outbox doctor --table shop --layout ")
-
-
 def test_a_partition_is_counted_page_by_page() -> None:
     """And its oldest record told, where there is one."""
     oldest = {"Items": [{**item(1), "at": {"N": "77"}, "key": {"S": "A"}}]}

@@ -158,7 +158,7 @@ def test_sweep_goes_on_until_a_signal_ends_it(shop: Shop, engine: Account) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("sweep",), "--table is not given, and OUTBOX_TABLE not set"),
+        (("sweep",), "--table is not given, and OUTBOX_TABLE is not set"),
         (("sweep", "--table", "shop", "--sink", "bus:orders"), "--sink: 'bus:orders': no ARN"),
         (("sweep", "--table", "shop", "--layout", "{"), "--layout is '{', and no JSON"),
         (("status",), "--table is not given"),

@@ -4,7 +4,8 @@ The line that matters runs between "nothing of this attempt was written" and "no
 DynamoDB itself answered with a 4xx status, or that arose before anything was sent, is on the first side. Everything
 else, and any error of botocore that is not listed here, is on the second: `Lost`. EndpointConnectionError is on the
 first: botocore raises it where no connection came about (a name that is not found, a port that nobody listens on), and
-another error for a connection that broke, that took too long, or of a proxy.
+another error for a connection that broke, that took too long, or of a proxy. Of these the time-out of a connection is
+in `sdk.errors.NEVER_ARRIVED`, too; to say of a commit that nothing was written, it is not sure enough.
 
 A client of our own makes one attempt, with short time-outs: the commit machine retries, so that no lost answer is
 hidden from it. A client that is passed in may repeat requests by itself; `repeated` in the answers says that it did.

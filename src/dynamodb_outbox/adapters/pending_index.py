@@ -29,7 +29,6 @@ __all__ = ["DynamoPendingIndex"]
 
 _FULL_PAGES = 2
 _PAGES = 50
-_NO_INDEX = "does not have the specified index"
 _LEFT_OUT = Failed("the answer left items unread (UnprocessedKeys), as a table does that is asked for too much", True)
 
 
@@ -132,7 +131,4 @@ class DynamoPendingIndex:
         return KeyFound(tuple(filter(pending.is_in_index, found)), complete)
 
     def _failed(self, error: Exception, table: str) -> Failed:
-        why = self._client.why(error, table)
-        if _NO_INDEX in why:
-            why += f". `outbox doctor --table {table} --layout ...` tells the command that makes it"
-        return Failed(why, may_pass(error))
+        return Failed(self._client.why(error, table), may_pass(error))

@@ -31,11 +31,11 @@ from dynamodb_outbox.cli import (
     parked_arguments,
     redrive_arguments,
 )
-from dynamodb_outbox.cli.shell_words import in_shell_words
+from dynamodb_outbox.cli.shell_words import in_shell_words, with_advice
 from dynamodb_outbox.cli.unusable import STATUS, Unusable
 from dynamodb_outbox.errors import ConfigurationError, NoClient, OutboxError
 from dynamodb_outbox.process.options import OptionParser
-from dynamodb_outbox.words import extra, failure
+from dynamodb_outbox.words import extra
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
     except (OutboxError, OSError) as error:
-        return _complain(options, failure(error), _FAILED)
+        return _complain(options, with_advice(error), _FAILED)
     except _Signalled as ended:
         return _complain(options, options.when_ended, _SIGNALLED + ended.number)
 
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
     except NoClient:
         raise
     except ConfigurationError as error:
-        return _complain(options, in_shell_words(str(error), options), STATUS)
+        return _complain(options, in_shell_words(error, options), STATUS)
     return status
 
 

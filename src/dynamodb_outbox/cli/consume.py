@@ -14,6 +14,7 @@ from dynamodb_outbox.adapters.queues import SqsMessages
 from dynamodb_outbox.cli.unusable import Unusable
 from dynamodb_outbox.consume.worker import QueueWorker
 from dynamodb_outbox.process.handlers import handler_fault
+from dynamodb_outbox.process.importing import is_missing
 from dynamodb_outbox.process.stop import stop_on_signals
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def _handler(named: str) -> Callable[[Any, object], Any]:
     except SystemExit as error:  # to end with its status would look as if a stop had been asked for
         raise Unusable(f"{named} ends the process when it is imported (SystemExit: {error})") from None
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        if not is_missing:
+        missing = is_missing(error, module)
+        if not missing:
             traceback.print_exc()
-        where = f" (looked for in {Path.cwd()})" if is_missing else ""
+        where = f" (looked for in {Path.cwd()})" if missing else ""
         raise Unusable(f"{named} cannot be imported: {type(error).__name__}: {error}{where}") from None
     handler: Callable[[Any, object], Any] = getattr(found, "lambda_handler", found)
     if (fault := handler_fault(handler)) is not None:

@@ -6,11 +6,13 @@ never lost in between.
 
 What cannot be published there comes back for ever, and holds the stream that it came by. So nothing that is added may
 be in the way: the reason is made text that any sink takes, and where the event fits without the attributes alone, they
-are left out. They are in the log then. An extension attribute of another maker that no CloudEvent can have is, too.
+are left out. An extension attribute of another maker that no CloudEvent can have is left out, too. The log names what
+was.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["checked_sink", "publish_rejected", "reason_of"]
 
+_log = logging.getLogger(__name__)
+
 _REASON_LENGTH = 1_000
-"""Characters: enough for any sentence, and nothing that an entry's size depends on."""
+"""Characters, with those that tell of a cut: enough for any sentence, and nothing that an entry's size depends on."""
+_CUT = "..."
 _NO_RESULT = Fault(Kind.UNKNOWN, "NoResult", "the answer has no result for it")
 
 
@@ -51,17 +56,21 @@ def reason_of(verdict: Skip | Reject) -> str:
     except Exception:  # noqa: BLE001 - the caller's own code: that there is no text must not be in the event's way
         said = f"a {type(given).__name__}"
     said = said.encode("utf-8", "replace").decode("utf-8")
-    return said if len(said) <= _REASON_LENGTH else f"{said[:_REASON_LENGTH]}..."
+    return said if len(said) <= _REASON_LENGTH else said[: _REASON_LENGTH - len(_CUT)] + _CUT
 
 
 def publish_rejected(sink: Sink, event: Event, consumer: str, reason: str) -> None:
     """Publish an event that a consumer rejected. Raises RejectionUnpublished unless the sink has accepted it."""
     own = {name: value for name, value in event.attributes.items() if attribute_fault(name, value) is None}
     by = {**own, "rejectedby": consumer}
+    tries = ({**by, "rejectreason": reason}, by, own) if reason else (by, own)
     fault: Fault | None = None
-    for attributes in ({**by, "rejectreason": reason}, by, own) if reason else (by, own):
+    for attributes in tries:
         fault = _published(sink, replace(event, attributes=attributes))
         if fault is None:
+            left_out = sorted({*event.attributes, *tries[0]} - {*attributes})
+            if left_out:
+                _log.warning("%s: event %s is rejected without %s", consumer, event.id, ", ".join(map(shown, left_out)))
             return
         if fault.kind is not Kind.CONTENT:
             break

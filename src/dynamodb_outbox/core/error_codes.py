@@ -11,6 +11,7 @@ __all__ = [
     "CONDITION_FAILED",
     "CONFLICTS",
     "INVALID",
+    "NO_INDEX",
     "NO_TABLE",
     "SERVER_ERROR",
     "SERVER_TROUBLE",
@@ -52,6 +53,9 @@ INVALID = "ValidationException"
 
 NO_TABLE = "ResourceNotFoundException"
 """There is no such table, or it is not active yet; the answer names none."""
+
+NO_INDEX = "does not have the specified index"
+"""Words, not a code: so DynamoDB's ValidationException says that a table lacks the index of a Query."""
 
 SERVER_ERROR = 500
 _TOO_MANY = 429

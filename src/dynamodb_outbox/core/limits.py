@@ -55,6 +55,7 @@ __all__ = [
     "MESSAGE_GROUP_LENGTH",
     "METRIC_VALUES",
     "NESTING_LEVELS",
+    "NOT_GIVEN_UP_TO",
     "NUMBER_DIGITS",
     "NUMBER_LARGEST_EXPONENT",
     "NUMBER_SMALLEST_EXPONENT",
@@ -127,6 +128,7 @@ RECORD_AGE_S = (-1, 604_800)  # [LDG, BC] MaximumRecordAgeInSeconds; -1 is for e
 LEAST_RECORD_AGE_S = 60  # [LDG] where it is not for ever
 FILTERS = 5  # [LDG] of one mapping; more on request
 FILTER_LENGTH = 4096  # [BC] characters of a pattern
+NOT_GIVEN_UP_TO = ".fifo"  # [LDG, parameters for DynamoDB] ending of a queue or topic; standard ones alone get it
 
 # --- Lambda functions and SQS -----------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 A ready-made function is known by its handler. One of the user's own is the relay when it is named, when its mapping
 lets records through and little else, or when no other mapping reads a stream. A mapping that relays nothing beside one
-that relays the same was left over, when the stream was switched off and on, and is not looked at.
+that relays the same was left over, when the stream was switched off and on, or when another function took its place; it
+is not looked at, and neither is a function that has no other, unless it was asked for.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING
 from dynamodb_outbox.core.eventsource.filters import compile_filters
 from dynamodb_outbox.doctor.around import alarms_of, payloads_of, sinks_of, store_at, target_at, topics_of
 from dynamodb_outbox.doctor.functions import Assumed, function_of, reads
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, name_in, same_arn, segments
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, function_name, name_in, same_arn, segments
 from dynamodb_outbox.doctor.properties import Properties
-from dynamodb_outbox.doctor.reading import function_name, mapping_of, schedule_of, table_of
+from dynamodb_outbox.doctor.reading import mapping_of, schedule_of, table_of
 from dynamodb_outbox.doctor.resource_policies import Call, Policy, invoking_policy, lets
 from dynamodb_outbox.doctor.roles import role_of
 from dynamodb_outbox.doctor.samples import samples_of
@@ -97,7 +98,9 @@ class _Choice:
         self.table_name = self._named()
         self.relays = tuple(self._function(each, RELAY) for each in self._relays)
         self.table, self.table_arn = self._table()
+        self._left_over = self._replaced()
         self.mappings = self._mappings()
+        self.relays = tuple(each for each in self.relays if not self._is_replaced(each))
         self.sweepers = self._sweepers()
 
     def _is_ours(self, mapping: StreamMapping) -> bool:
@@ -153,16 +156,27 @@ class _Choice:
         return next(iter(tables), _table_in(pieces[0].arn) if len(pieces) == 1 and not self._relays else None)
 
     def _mappings(self) -> Seen[tuple[StreamMapping, ...]]:
+        names = {each.name for each in self.relays}
+        found = [each for each in self._streams if each.function in names]
+        lacking = self._inventory.lacks(MAPPING)
+        return tuple(each for each in found if each not in self._left_over) if found or lacking is None else lacking
+
+    def _replaced(self) -> list[StreamMapping]:
+        """Return the mappings that were left over: of a function that was asked for, beside another one of its own."""
         layouts = {each.name: each.settings.layout for each in self.relays}
         found = [each for each in self._streams if each.function in layouts]
         reading = [each for each in found if self._reads(each)]
-        left_over = [
-            each
-            for each in found
-            if each not in reading and any(layouts[each.function] == layouts[one.function] for one in reading)
-        ]
-        lacking = self._inventory.lacks(MAPPING)
-        return tuple(each for each in found if each not in left_over) if found or lacking is None else lacking
+
+        def is_instead(one: StreamMapping, other: StreamMapping) -> bool:
+            if self._asked.relays:
+                return one.function == other.function
+            return layouts[one.function] == layouts[other.function]
+
+        return [each for each in found if each not in reading and any(is_instead(one, each) for one in reading)]
+
+    def _is_replaced(self, relay: Function) -> bool:
+        own = [each for each in self._streams if each.function == relay.name]
+        return own != [] and all(each in self._left_over for each in own)
 
     def _reads(self, mapping: StreamMapping) -> bool:
         """Whether a mapping brings what is written, as far as is seen: it is enabled, and reads the latest stream."""
@@ -227,7 +241,7 @@ class _Choice:
 
     def _scheduled(self, function: Function) -> Seen[tuple[Schedule, ...]]:
         piece = next(each for each in self._functions if _called(each) == function.name)
-        policy = invoking_policy(piece, self._inventory, function_name, function.name)
+        policy = invoking_policy(piece, self._inventory, function.name)
         ours = tuple(
             schedule_of(each, _may_invoke(each, function, policy))
             for each in self._inventory.of(*SCHEDULES)

@@ -119,7 +119,7 @@ def _settings(environment: Seen[Mapping[str, Seen[str]]], kind: str) -> Settings
         found = settings_of(plain, kind)
         (Relay if kind == RELAY else Sweeper)(found.sink, layout=found.layout, **found.arguments)
     except InvalidEnvironment as error:
-        problems = error.problems
+        problems = tuple(map(str, error.problems))
     except ConfigurationError as error:
         problems = (str(error),)
     return Settings(

@@ -25,6 +25,7 @@ __all__ = [
     "Piece",
     "Seen",
     "Unseen",
+    "function_name",
     "name_in",
     "plain_arn",
     "same_arn",
@@ -119,6 +120,11 @@ def same_arn(one: str, other: str) -> bool:
 def name_in(arn: str) -> str:
     """Return the last part of an ARN: what people call the resource."""
     return re.split(r"[:/]", arn)[-1]
+
+
+def function_name(text: str) -> str:
+    """Return the name in a function's name or ARN, whole or from its account on, without the alias or version."""
+    return (text.partition(":function:")[2] or text).split(":")[0]
 
 
 def plain_arn(text: str) -> str:

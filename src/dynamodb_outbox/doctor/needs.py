@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.limits import NOT_GIVEN_UP_TO
 from dynamodb_outbox.doctor.inventory import ANY_ACCOUNT, ANY_REGION, NotSeen, Seen, Unseen, name_in, seen, segments
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.deployment import Deployment
@@ -69,11 +70,13 @@ def _deployment(function: Function, table_arn: str, failure: str | None) -> Depl
 
 
 def _failure(function: Function, system: System) -> str | None:
-    """Return where the function's mapping stores what it gives up; None where it has none, or one of Kafka."""
+    """Return where the function's mapping stores what it gives up; None where it has none, or one of Kafka, or FIFO."""
     for each in seen(system.mappings):
         if each.function == function.name:
-            arn = seen(each.on_failure)
-            return arn if arn is not None and segments(arn)[2:3] in (["s3"], ["sqs"], ["sns"]) else None
+            arn = seen(each.on_failure) or ""
+            kind = segments(arn)[2:3]
+            is_standard = kind in (["sqs"], ["sns"]) and not arn.endswith(NOT_GIVEN_UP_TO)
+            return arn if kind == ["s3"] or is_standard else None
     return None
 
 

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.core.limits import BATCH_RECORDS, FUNCTION_MEMORY_MB, FUNCTION_TIMEOUT_MS
-from dynamodb_outbox.doctor.inventory import ANY_REGION, Seen, Unseen, segments
+from dynamodb_outbox.doctor.inventory import ANY_REGION, Seen, Unseen, function_name, segments
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.system import Alarm, Index, Keys, Metric, Schedule, StreamMapping, Table, Target, Topic
 
@@ -24,7 +24,6 @@ __all__ = [
     "DEFAULT_MEMORY_MB",
     "DEFAULT_TIMEOUT_S",
     "alarm_of",
-    "function_name",
     "kind_of",
     "mapping_of",
     "schedule_of",
@@ -128,11 +127,6 @@ def _indexes(table: Properties) -> Seen[tuple[Index, ...]]:
         )
         for each in found
     )
-
-
-def function_name(text: str) -> str:
-    """Return the name in a function's name or ARN, whole or from its account on, without the alias or version."""
-    return (text.partition(":function:")[2] or text).split(":")[0]
 
 
 def mapping_of(piece: Piece) -> StreamMapping:

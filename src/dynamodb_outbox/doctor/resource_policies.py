@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, same_arn, segments
+from dynamodb_outbox.doctor.inventory import Inventory, Piece, Seen, Unseen, function_name, same_arn, segments
 from dynamodb_outbox.doctor.properties import Properties
 from dynamodb_outbox.doctor.roles import matches, says, statements_of
+from dynamodb_outbox.doctor.system import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dynamodb_outbox.doctor.system import Role, Statement
+    from dynamodb_outbox.doctor.system import Role
 
 __all__ = [
     "Call",
@@ -100,19 +101,37 @@ def _comes_from(statement: Statement, call: Call) -> Seen[bool]:
 
 
 def bucket_policy(piece: Piece, inventory: Inventory) -> Policy:
-    """Return a bucket's policy."""
-    name = segments(piece.arn)[-1]
-    return _found(piece, inventory, "AWS::S3::BucketPolicy", lambda told: [told.text("Bucket")], {name, piece.id})
+    """Return a bucket's policy: it has one, so that there is no more where that is found."""
+    names = {segments(piece.arn)[-1], piece.id}
+    own, hidden = _found(piece, inventory, "AWS::S3::BucketPolicy", lambda told: [told.text("Bucket")], names)
+    return hidden if own is None else own
 
 
 def topic_policy(piece: Piece, inventory: Inventory) -> Policy:
-    """Return a topic's policy; None where it has the one that each begins with."""
+    """Return a topic's policy, one as a bucket's; None where it has the one that each begins with."""
 
     def topics(told: Properties) -> Iterable[Seen[str | None]]:
         found = told.texts("Topics")
         return [found] if isinstance(found, Unseen) else found
 
-    return _found(piece, inventory, "AWS::SNS::TopicPolicy", topics, {piece.arn})
+    own, hidden = _found(piece, inventory, "AWS::SNS::TopicPolicy", topics, {piece.arn})
+    return hidden if own is None else own
+
+
+def invoking_policy(piece: Piece, inventory: Inventory, name: str) -> Policy:
+    """Return who may invoke the function `name`. They add up: one not seen may allow what no other does."""
+
+    def function(told: Properties) -> Iterable[Seen[str | None]]:
+        found = told.text("FunctionName")
+        return [function_name(found) if isinstance(found, str) else found]
+
+    def document(told: Properties) -> dict[str, Any]:
+        return {"Statement": [_permission(told, piece.arn)]}
+
+    own, hidden = _found(piece, inventory, "AWS::Lambda::Permission", function, {name}, document=document)
+    if own is None or isinstance(own, Unseen) or hidden is None:
+        return hidden if own is None else own
+    return (*own, Statement(policy="others", allows=True, actions=("*",), resources=("*",), principals=hidden))
 
 
 def _found(
@@ -121,39 +140,26 @@ def _found(
     kind: str,
     about: Callable[[Properties], Iterable[Seen[str | None]]],
     names: set[str],
-) -> Policy:
-    """Return a policy that is the resource's property, as an account tells it, or a resource of its own."""
+    *,
+    document: Callable[[Properties], Any] = lambda told: told.raw("PolicyDocument"),
+) -> tuple[Policy, Unseen | None]:
+    """Return the policy that is the resource's property, as an account tells it, or that resources of its own make up.
+
+    Beside it why there may be more than these, None where there is no more.
+    """
     if "Policy" in piece.properties:
-        return policy_of(piece.id, piece.properties["Policy"])
-    statements: list[Statement] = []
-    hidden: Unseen | None = inventory.lacks(kind)
-    own: list[Piece] = []
+        return policy_of(piece.id, piece.properties["Policy"]), None
+    hidden = inventory.lacks(kind)
+    own: list[Policy] = []
     for each in inventory.of(kind):
-        said = list(about(Properties(each.properties)))
-        own += [each] if names & {one for one in said if isinstance(one, str)} else []
-        hidden = next((one for one in said if isinstance(one, Unseen)), hidden)
-    for each in own:
-        found = policy_of(each.id, each.properties.get("PolicyDocument"))
-        if isinstance(found, Unseen):
-            return found
-        statements += found or ()
-    return tuple(statements) if own else hidden
-
-
-def invoking_policy(piece: Piece, inventory: Inventory, names: Callable[[str], str], name: str) -> Policy:
-    """Return who may invoke the function `name`; `names` returns the name in a function's name or ARN."""
-    if "Policy" in piece.properties:
-        return policy_of(piece.id, piece.properties["Policy"])
-    statements: list[Statement] = []
-    hidden: list[str] = []
-    for each in inventory.of("AWS::Lambda::Permission"):
         told = Properties(each.properties)
-        function = told.text("FunctionName")
-        if isinstance(function, Unseen):
-            return function
-        if names(str(function)) == name:
-            statements += statements_of(each.id, {"Statement": [_permission(told, piece.arn)]}, hidden)
-    return tuple(statements) or inventory.lacks("AWS::Lambda::Permission")
+        said = list(about(told))
+        hidden = next((one for one in said if isinstance(one, Unseen)), hidden)
+        if names & {one for one in said if isinstance(one, str)}:
+            own.append(policy_of(each.id, document(told)))
+    unseen = next((each for each in own if isinstance(each, Unseen)), None)
+    statements = tuple(one for each in own if isinstance(each, tuple) for one in each)
+    return unseen or (statements if own else None), hidden
 
 
 def _permission(told: Properties, function: str) -> dict[str, Any]:

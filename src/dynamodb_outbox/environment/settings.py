@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.environment.variables import LAYOUT_MEMBERS, PREFIX, RELAY, SWEEP, VARIABLES, alike
-from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment
+from dynamodb_outbox.errors import ConfigurationError, InvalidEnvironment, Problem
+from dynamodb_outbox.errors.root import said_of
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.sinks.from_arn import sink_from_arn
 from dynamodb_outbox.sinks.router import Router
@@ -59,12 +60,13 @@ def settings_of(environment: Mapping[str, str], function: str = RELAY) -> Functi
     with _collected(problems):
         layout = _layout(values)
     if not environment.get("OUTBOX_SINK", "").strip():
-        problems.append("OUTBOX_SINK is not set, and names where events go: the ARN of a bus, a topic or a queue.")
+        what = "where events go: the ARN of a bus, a topic or a queue."
+        problems.append(Problem("OUTBOX_SINK", f"is not set: it names {what}"))
     elif "OUTBOX_SINK" in values:
         with _collected(problems):
             sink = _sink(values["OUTBOX_SINK"], values.get("OUTBOX_ENVELOPE", "cloudevents"))
     if function == SWEEP and not environment.get("OUTBOX_TABLE", "").strip():
-        problems.append("OUTBOX_TABLE is not set, and names the table to sweep.")
+        problems.append(Problem("OUTBOX_TABLE", "is not set: it names the table to sweep."))
     if problems or sink is None or layout is None:
         raise InvalidEnvironment(problems)
     arguments = {
@@ -79,7 +81,7 @@ def settings_of(environment: Mapping[str, str], function: str = RELAY) -> Functi
 
 def layout_from(environment: Mapping[str, str]) -> Layout:
     """Return the layout that the variables of an environment describe. Raises InvalidEnvironment."""
-    problems: list[str] = []
+    problems: list[Problem] = []
     values = _values(environment, _OF_LAYOUT, problems)
     with _collected(problems):
         layout = _layout(values)
@@ -95,7 +97,7 @@ def layout_text(layout: Layout) -> str:
     return json.dumps(changed, default=_plain, separators=(",", ":"), ensure_ascii=False)
 
 
-def _values(environment: Mapping[str, str], names: Collection[str], problems: list[str]) -> dict[str, Any]:
+def _values(environment: Mapping[str, str], names: Collection[str], problems: list[Problem]) -> dict[str, Any]:
     """Return what those of the variables of these names hold that are set; and note what is wrong with others."""
     values: dict[str, Any] = {}
     for variable in VARIABLES:
@@ -110,7 +112,7 @@ def _plain(value: timedelta) -> float:
     return int(seconds) if seconds.is_integer() else seconds
 
 
-def _unknown(environment: Mapping[str, str]) -> Iterator[str]:
+def _unknown(environment: Mapping[str, str]) -> Iterator[Problem]:
     for name in sorted(environment):
         rest = name[len(PREFIX) :].upper()
         if name[: len(PREFIX)].upper() == PREFIX and name.removeprefix(PREFIX) not in _NAMES:
@@ -120,15 +122,14 @@ def _unknown(environment: Mapping[str, str]) -> Iterator[str]:
                 if meant
                 else f"there are {', '.join(PREFIX + each for each in _NAMES)}."
             )
-            yield f"{shown(name)} is no variable of this handler; {told}"
+            yield Problem(None, f"{shown(name)} is no variable of this handler; {told}")
 
 
 def _layout(values: Mapping[str, Any]) -> Layout:
     members, settle = values.get("OUTBOX_LAYOUT", {}), values.get("OUTBOX_SETTLE")
     if settle is not None and members.get("settle", settle) != settle:
-        raise ConfigurationError(
-            f"OUTBOX_SETTLE is {settle!r}, and OUTBOX_LAYOUT says {shown(members['settle'])}: set one of them alone."
-        )
+        said = shown(members["settle"])
+        raise _refused("OUTBOX_SETTLE", f"is {settle!r}, and the layout says {said}: set one of them alone.")
     with _said_of("OUTBOX_LAYOUT"):
         return Layout(**(members if settle is None else {**members, "settle": settle}))
 
@@ -139,29 +140,31 @@ def _sink(destinations: str | Mapping[str, Any], envelope: str) -> Sink | Router
             return sink_from_arn(destinations, envelope=envelope)
     sinks: dict[Any, Sink] = {}  # by ARN: a router takes one sink for each destination
     for pattern, arn in destinations.items():
-        with _said_of(f"OUTBOX_SINK, the route {shown(pattern)}"):
+        with _said_of("OUTBOX_SINK", f", the route {shown(pattern)}"):
             sinks[arn] = sink_from_arn(arn, envelope=envelope)
     with _said_of("OUTBOX_SINK"):
         return Router({pattern: sinks[arn] for pattern, arn in destinations.items()})
 
 
 def _refused(name: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"{name} {reason}")
+    return ConfigurationError(reason, argument=name)
 
 
 @contextlib.contextmanager
-def _said_of(what: str) -> Iterator[None]:
-    """Put the name of a variable before an error of the constructor that its value was handed to."""
+def _said_of(name: str, part: str = "") -> Iterator[None]:
+    """Make an error about a variable, or a part of it, of one of the constructor that its value was handed to."""
     try:
         yield
     except ConfigurationError as error:
-        raise ConfigurationError(f"{what}: {error}") from None
+        whole = error.argument == "arn"  # all that the variable, or its route, holds: the reason is said of that
+        reason = error.reason if whole else f": {error}"
+        raise _refused(name, said_of(part, reason) if part else reason) from None
 
 
 @contextlib.contextmanager
-def _collected(problems: list[str]) -> Iterator[None]:
+def _collected(problems: list[Problem]) -> Iterator[None]:
     """Note an error in place of raising it, so that the next one is found as well."""
     try:
         yield
     except ConfigurationError as error:
-        problems.append(str(error))
+        problems.append(Problem(error.argument, error.reason))

@@ -70,6 +70,7 @@ from dynamodb_outbox.errors.root import (
     NoClient,
     OutboxError,
     PortTaken,
+    Problem,
 )
 
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "PayloadNotLoaded",
     "PayloadUnavailable",
     "PortTaken",
+    "Problem",
     "QueueRefused",
     "QueueUnavailable",
     "Reject",

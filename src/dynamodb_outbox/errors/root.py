@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 __all__ = [
     "ConfigurationError",
@@ -13,6 +13,8 @@ __all__ = [
     "NoClient",
     "OutboxError",
     "PortTaken",
+    "Problem",
+    "said_of",
 ]
 
 
@@ -22,26 +24,57 @@ class OutboxError(Exception):
     retryable: bool = False
 
 
+def said_of(name: str, reason: str) -> str:
+    """Return what is said of a name: a reason goes on after it, by ":" or "," at once, else as its next word."""
+    return f"{name}{reason}" if reason.startswith((":", ",")) else f"{name} {reason}"
+
+
 class ConfigurationError(OutboxError):
-    """An argument of a constructor, or a setting, cannot work as given."""
+    """An argument of a constructor, or a setting, cannot work as given.
+
+    Where one argument is to blame, `argument` is its name, `owner` the name of what was called (None for a variable of
+    the environment), and `reason` goes on after the argument's name: "is 5; text that is not empty is needed.". Else
+    `owner` and `argument` are None, and `reason` is the whole text.
+    """
+
+    def __init__(self, reason: str, *, argument: str | None = None, owner: str | None = None) -> None:
+        self.owner = owner
+        self.argument = argument
+        self.reason = reason
+        told = reason if argument is None else said_of(argument, reason)
+        super().__init__(told if owner is None else f"{owner}: {told}")
 
 
 class NoClient(ConfigurationError):
     """No client of AWS can be made: no Region is configured, or a profile or an endpoint that is named cannot work."""
 
 
+class Problem(NamedTuple):
+    """What is wrong with a `variable`: the `reason` goes on after its name; `str()` of it is both.
+
+    Where no single variable is to blame (there is none of that name, or several do not go together), `variable` is None
+    and `reason` the whole text.
+    """
+
+    variable: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason if self.variable is None else said_of(self.variable, self.reason)
+
+
 class InvalidEnvironment(ConfigurationError):
     """A ready-made handler cannot work with the environment variables that are set.
 
-    `problems` has a text for each thing that is wrong, with the name of its variable.
+    `problems` has a pair of `variable` and `reason` for each thing that is wrong; its `str()` is the text.
     """
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        more_than_one = len(self.problems) > 1
-        super().__init__(
-            " ".join(f"({number}) {each}" if more_than_one else each for number, each in enumerate(self.problems, 1))
-        )
+        texts = [str(each) for each in self.problems]
+        if len(texts) > 1:
+            texts = [f"({number}) {each}" for number, each in enumerate(texts, 1)]
+        super().__init__(" ".join(texts))
 
 
 class PortTaken(OutboxError):

@@ -16,6 +16,7 @@ from dynamodb_outbox.core.limits import (
     ENVIRONMENT_BYTES,
     ENVIRONMENT_NAME,
     ENVIRONMENT_RESERVED,
+    NOT_GIVEN_UP_TO,
     PYTHON_RUNTIMES,
     QUEUE_NAME_LENGTH,
     TOPIC_NAME_LENGTH,
@@ -65,17 +66,20 @@ def check_topic(arn: Arn, refuse: Refusal) -> None:
 
 
 def check_on_failure(value: str, refuse: Refusal) -> None:
-    """Refuse what no mapping of a stream stores at. The ARN of a bucket has its name alone."""
+    """Refuse what no mapping of a stream stores at. A bucket's ARN has its name alone; no queue or topic is FIFO."""
     found = arn_of(value)
     pattern = None if found is None else _GIVEN_UP_TO.get(found.service)
     if found is None or pattern is None:
         raise refuse(f"is {shown(value)}; the ARN of an S3 bucket, an SQS queue or an SNS topic is needed.")
-    is_placed = found.region != "" and found.account != ""
-    if not pattern.fullmatch(found.resource) or is_placed is (found.service == "s3"):
+    place = [found.region, found.account]
+    is_right = place == ["", ""] if found.service == "s3" else all(place)
+    if not (is_right and pattern.fullmatch(found.resource)):
         raise refuse(
             f"is {shown(value)}; the ARN of a bucket is needed, as arn:aws:s3:::<name>, without a key behind it, or "
             "that of a queue or topic, as arn:aws:sqs:<Region>:<account>:<name>."
         )
+    if found.service != "s3" and found.resource.endswith(NOT_GIVEN_UP_TO):
+        raise refuse(f"is {shown(value)}, which is FIFO; Lambda hands what is given up to a standard queue or topic.")
 
 
 def check_variable(name: object, value: object, refuse: Refusal) -> None:

@@ -25,6 +25,7 @@ from dynamodb_outbox.arguments import choice, flag, refusal, whole
 from dynamodb_outbox.choices import Settle, SinkKind
 from dynamodb_outbox.core.limits import BATCH_STATEMENTS, EVENTBRIDGE, SNS, SQS
 from dynamodb_outbox.core.metrics import METRICS
+from dynamodb_outbox.infra.alarms import alarms_for
 from dynamodb_outbox.infra.prices import PRICES, Price
 from dynamodb_outbox.infra.resources import EVENT_COUNTS
 
@@ -57,7 +58,6 @@ _GB = 1024**3
 _OVERHEAD_MS = 10
 """Of an invocation, besides the calls that it waits for."""
 _ENTRIES = {"bus": EVENTBRIDGE.entries, "topic": SNS.entries, "queue": SQS.entries}
-_ALARM_METRICS = 12  # of 11 alarms: one compares two
 _METRICS = len(EVENT_COUNTS) + len(METRICS)  # of the mapping, and our own; each code that events fail with adds one
 _RANGES = {
     "events": (0, 10**12),
@@ -184,11 +184,12 @@ def lines_of(load: Load) -> tuple[Line, ...]:
 def idle(load: Load) -> tuple[Line, ...]:
     """Return what is due when nothing happens: the sweeper and what watches."""
     sweeps = _MONTH_MINUTES // load.sweep_minutes
+    watched = alarms_for("any", "any", timeout_s=30, lag_minutes=1, sweep_minutes=load.sweep_minutes)
     ms = sweeps * (_OVERHEAD_MS + load.index_shards * load.call_ms)
     return (
         Line("sweeper: queries of the index", "read", sweeps * load.index_shards / 2, "sweeper"),
         *_lambda("sweeper", sweeps, ms, load),
-        Line("alarms", "alarm", _ALARM_METRICS, "watching"),
+        Line("alarms", "alarm", sum(len(each.metrics) for each in watched), "watching"),
         Line("metrics", "metric", _METRICS, "watching"),
         Line("dashboard", "dashboard", 1, "watching"),
     )

@@ -29,6 +29,7 @@ from dynamodb_outbox.infra.allowed import (
 )
 from dynamodb_outbox.infra.destinations import Destination, destination
 from dynamodb_outbox.infra.references import TABLE_NAME, Local, Value, joined
+from dynamodb_outbox.infra.resources import RECORD_AGE_S
 from dynamodb_outbox.layout import Layout
 from dynamodb_outbox.recover.sweeper import Sweeper
 from dynamodb_outbox.relay.publisher import Relay
@@ -53,10 +54,11 @@ _RANGES = {
     "memory_mb": (128, 10_240),
     "timeout_s": (15, 900),
     "sweep_minutes": (1, 60),
-    "lag_minutes": (1, 360),  # half of `plan.RECORD_AGE_S`
+    "lag_minutes": (1, RECORD_AGE_S // 2 // 60),
 }
 _WHY = {
-    "lag_minutes": "The mapping gives records up after 12 hours: by then somebody has to know, and to have mended it."
+    "lag_minutes": f"The mapping gives records up after {RECORD_AGE_S // 3600} hours: by then somebody has to know, "
+    "and to have mended it."
 }
 
 
@@ -281,7 +283,7 @@ def _read(given: Any) -> Destination:
     try:
         return destination(named)
     except ConfigurationError as error:
-        raise _refusal("sink")(f"is {shown(named)}. {error}") from None
+        raise _refusal("sink")(error.reason) from None
 
 
 def _sink_text(arns: Mapping[str, Value]) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from dynamodb_outbox.arguments import shown
+from dynamodb_outbox.arguments import refusal, shown
 from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.infra.references import Local
 from dynamodb_outbox.sinks.arns import arn_of
@@ -26,6 +26,7 @@ Kind = Literal["bus", "topic", "queue"]
 
 _SERVICES: dict[str, tuple[str, str]] = {"bus": ("events", "event-bus/"), "topic": ("sns", ""), "queue": ("sqs", "")}
 _KINDS: dict[str, Kind] = {"events": "bus", "sns": "topic", "sqs": "queue"}
+_refuse = refusal("destination", "sink")
 _SAMPLE = "arn:aws:{service}:us-east-1:000000000000:{resource}"
 
 
@@ -71,20 +72,27 @@ def default_buses(destinations: Iterable[Destination]) -> tuple[Local, ...]:
 
 
 def destination(text: str) -> Destination:
-    """Return the destination that a text names. Raises ConfigurationError for one that no sink takes."""
+    """Return the destination that a text names. Raises ConfigurationError about a `sink` that there is none for."""
     found = arn_of(text)
     if found is not None:
-        sink_from_arn(text)
+        _check(text, text)
         return Destination(_KINDS[found.service], text, text)
     kind, _, name = text.partition(":")
     if kind not in _SERVICES or not name:
-        raise ConfigurationError(
-            f"{shown(text)} names no destination; an ARN, 'bus:NAME', 'topic:NAME' or 'queue:NAME' is needed."
-        )
+        known = "an ARN, 'bus:NAME', 'topic:NAME' or 'queue:NAME'"
+        raise _refuse(f"is {shown(text)}, which names no destination; {known} is needed.")
     service, before = _SERVICES[kind]
     sample = _SAMPLE.format(service=service, resource=before + name)
-    sink_from_arn(sample)
+    _check(text, sample)
     return Destination(_KINDS[service], Local(service, before + name), sample, is_here=True)
+
+
+def _check(text: str, arn: str) -> None:
+    """Refuse a text whose ARN no sink takes."""
+    try:
+        sink_from_arn(arn)
+    except ConfigurationError as error:
+        raise _refuse(error.reason if error.argument == "arn" else f"is {shown(text)}. {error}") from None
 
 
 def kind_of(text: str) -> str:

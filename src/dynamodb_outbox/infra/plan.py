@@ -16,6 +16,7 @@ from dynamodb_outbox.infra.alarms import alarms, dashboard
 from dynamodb_outbox.infra.policy import relay_statements, sweeper_statements
 from dynamodb_outbox.infra.references import Attribute, Value
 from dynamodb_outbox.infra.resources import (
+    RECORD_AGE_S,
     Archive,
     Bucket,
     Bus,
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.infra.deployment import Deployment
 
-__all__ = ["KEPT_DAYS", "RECORD_AGE_S", "UNORDERED_RETRIES", "outputs_of", "resources_of"]
-
-RECORD_AGE_S = 12 * 3600
-"""A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
+__all__ = ["KEPT_DAYS", "UNORDERED_RETRIES", "outputs_of", "resources_of"]
 
 KEPT_DAYS = 90
 """For how long a bucket keeps what somebody may still have to redrive or replay."""

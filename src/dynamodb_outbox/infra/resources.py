@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENT_COUNTS",
+    "RECORD_AGE_S",
     "Alarm",
     "Archive",
     "Bucket",
@@ -144,6 +145,10 @@ EVENT_COUNTS = (
     "OnFailureDestinationDeliveredEventCount",
 )
 """The event-count metrics of a mapping, as Lambda names them: what becomes of the records of a stream."""
+
+
+RECORD_AGE_S = 12 * 3600
+"""A record that has been in the stream for longer is given up: half of the 24 hours are left for whoever looks."""
 
 
 @dataclass(frozen=True, kw_only=True)

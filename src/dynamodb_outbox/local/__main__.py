@@ -3,8 +3,7 @@
     python -m dynamodb_outbox.local --table shop --bus orders --queue billing
 
 Each table has the default layout, a stream of both images and a TTL attribute; each queue gets every event of each bus,
-and every message of each topic. All is made in us-east-1, whatever Region the shell
-has, and gone at the end.
+and every message of each topic. All is made in us-east-1, whatever Region the shell has, and gone at the end.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.local.frames import receive_frame, send_frame
 from dynamodb_outbox.process.handlers import handler_fault
+from dynamodb_outbox.process.importing import is_missing
 from dynamodb_outbox.process.lifeline import end_with_parent
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
     except SystemExit as error:  # named as on Lambda, where the process is gone
         return _error("Runtime.ExitError", f"{handler}: it ends the process when it is imported (SystemExit: {error})")
     except Exception as error:  # noqa: BLE001 -- the user's module may raise anything; it is reported
-        if not (isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0])):
+        if not is_missing(error, module):
             _show_traceback()
         return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {_text(error)}")
     if (fault := handler_fault(found)) is not None:

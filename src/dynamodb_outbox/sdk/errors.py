@@ -30,7 +30,7 @@ from botocore.parsers import ResponseParserError
 from dynamodb_outbox.core import error_codes
 from dynamodb_outbox.errors import ConfigurationError
 
-__all__ = ["FAILS", "NEVER_SENT", "TRANSPORT", "Said", "is_lost", "is_refused", "may_pass", "said"]
+__all__ = ["FAILS", "NEVER_ARRIVED", "NEVER_SENT", "TRANSPORT", "Said", "is_lost", "is_refused", "may_pass", "said"]
 
 TRANSPORT = (BotoCoreError, ClientError, ResponseParserError)
 """All that a call of a client raises. The three have no other root in common than Exception."""
@@ -50,6 +50,14 @@ NEVER_SENT = (
     TokenRetrievalError,
 )
 """Errors that arise before a request leaves: credentials, parameters, the endpoint."""
+
+NEVER_ARRIVED = (*NEVER_SENT, ConnectTimeoutError, EndpointConnectionError)
+"""Errors without a connection over which a request could have left.
+
+A commit takes the time-out for an outcome that nobody knows (`adapters.dynamodb`): told that nothing was written, its
+caller may do something else, while a retry with the same token tells for sure. Leases and parking, which go by these,
+are conditional writes of a program that tries again.
+"""
 
 
 class Said(NamedTuple):
@@ -104,5 +112,4 @@ def is_lost(error: Exception) -> bool:
             return True
         turned_away = code in error_codes.THROTTLING or code in error_codes.CONFLICTS
         return status >= error_codes.SERVER_ERROR and not turned_away
-    never_arrived = (*NEVER_SENT, ConnectTimeoutError, EndpointConnectionError)
-    return isinstance(error, TRANSPORT) and not isinstance(error, never_arrived)
+    return isinstance(error, TRANSPORT) and not isinstance(error, NEVER_ARRIVED)

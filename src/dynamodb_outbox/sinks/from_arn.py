@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import refusal, shown, text
-from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sinks.arns import arn_of
 from dynamodb_outbox.sinks.eventbridge import EventBridge
 from dynamodb_outbox.sinks.sns import Sns
@@ -25,15 +24,16 @@ def sink_from_arn(arn: str, *, client: Any = None, envelope: str | Envelope = "c
     `client` is a boto3 client of the ARN's service. Raises ConfigurationError for an ARN of anything else, which says
     what is known, and for what the sink's own constructor refuses.
     """
-    found = arn_of(text(arn, refusal("sink_from_arn", "arn")))
+    refuse = refusal("sink_from_arn", "arn")
+    found = arn_of(text(arn, refuse))
     if found is None and (queue := queue_arn(arn)) is not None:
-        raise ConfigurationError(f"sink_from_arn({shown(arn)}): the URL of a queue. It takes its ARN: {queue}.")
+        raise refuse(f": {shown(arn)}: the URL of a queue. It takes its ARN: {queue}.")
     if found is None:
-        raise ConfigurationError(f"sink_from_arn({shown(arn)}): no ARN. It takes {_KNOWN}.")
+        raise refuse(f": {shown(arn)}: no ARN. It takes {_KNOWN}.")
     if found.service == "events" and found.resource.startswith("event-bus/"):
         return EventBridge(arn, client=client, envelope=envelope)
     if found.service == "sns":
         return Sns(arn, client=client, envelope=envelope)
     if found.service == "sqs":
         return Sqs(arn, client=client, envelope=envelope)
-    raise ConfigurationError(f"sink_from_arn({shown(arn)}): no sink for {found.service!r} here. It takes {_KNOWN}.")
+    raise refuse(f": {shown(arn)}: no sink for {found.service!r} here. It takes {_KNOWN}.")

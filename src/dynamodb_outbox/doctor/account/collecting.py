@@ -17,8 +17,7 @@ from dynamodb_outbox.doctor.account.surroundings import Surroundings
 from dynamodb_outbox.doctor.checks import layouts_of
 from dynamodb_outbox.doctor.choosing import FUNCTIONS, MAPPING, SWEEPERS, TABLES, Asked, system_of
 from dynamodb_outbox.doctor.functions import reads
-from dynamodb_outbox.doctor.inventory import Inventory, NotSeen, Piece, Seen, Unseen, name_in
-from dynamodb_outbox.doctor.reading import function_name
+from dynamodb_outbox.doctor.inventory import Inventory, NotSeen, Piece, Seen, Unseen, function_name, name_in
 from dynamodb_outbox.environment.variables import SWEEP
 from dynamodb_outbox.errors import ConfigurationError
 
@@ -105,7 +104,7 @@ class _Collector:
             **said,
             "StreamArn": said.get("LatestStreamArn"),
             "Replicas": [{"Region": each.get("RegionName")} for each in said.get("Replicas") or ()],
-            "SSESpecification": {"KMSMasterKeyId": customer_key(self._asking, key, None)},
+            "SSESpecification": {"KMSMasterKeyId": customer_key(self._asking, key)},
             "TimeToLiveSpecification": _ttl(ttl),
             "PointInTimeRecoverySpecification": _recovery(backups),
         }

@@ -144,7 +144,7 @@ class Surroundings:
             return answer
         rules = answer["ServerSideEncryptionConfiguration"].get("Rules") or ()
         ids = [(each.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID") for each in rules]
-        keys = [customer_key(self._asking, each, None) for each in ids]
+        keys = [customer_key(self._asking, each) for each in ids]
         return {
             "ServerSideEncryptionConfiguration": [
                 {"ServerSideEncryptionByDefault": {"KMSMasterKeyID": each}} for each in keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dynamodb_outbox.core.limits import NOT_GIVEN_UP_TO
 from dynamodb_outbox.doctor.around import GIVEN_UP
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_mappings, relay_of
 from dynamodb_outbox.doctor.encryption import BUCKET, key_denied
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-LEAST_DAYS = 14
+_LEAST_DAYS = 14
 """As long as a queue can keep what is given up."""
+_TO_A_BUCKET = '--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\''
+_BUCKET_SNIPPET = "DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}"
 
 
 def _missing(mapping: StreamMapping, _system: System) -> Iterator[Said]:
@@ -33,6 +36,12 @@ def _gone(mapping: StreamMapping, system: System) -> Iterator[Said]:
     arn = seen(mapping.on_failure)
     if arn is not None and seen(system.failures[arn]) is None:
         yield Evidence(f"{arn} is not there", {"destination": name_in(arn)})
+
+
+def _fifo(mapping: StreamMapping, _system: System) -> Iterator[Said]:
+    arn = seen(mapping.on_failure)
+    if arn is not None and not _is_bucket(arn) and arn.endswith(NOT_GIVEN_UP_TO):
+        yield f"the on-failure destination {arn} is FIFO"
 
 
 def _locked(mapping: StreamMapping, system: System) -> Iterator[Said]:
@@ -69,7 +78,7 @@ def _denied(mapping: StreamMapping, system: System) -> Iterator[Said]:
 def _early(mapping: StreamMapping, system: System) -> Iterator[Said]:
     found = _bucket(mapping, system)
     days = None if found is None else seen(found[1].days)
-    if found is not None and days is not None and days < LEAST_DAYS:
+    if found is not None and days is not None and days < _LEAST_DAYS:
         said = f"a lifecycle rule of {found[0]} removes {GIVEN_UP}* after {counted(days, 'day')}"
         yield Evidence(said, {"bucket": name_in(found[0])})
 
@@ -87,8 +96,8 @@ CHECKS = (
         asks="The mapping has an on-failure destination",
         look=_missing,
         consequence="What is given up is gone from the stream, and nobody knows which records these were.",
-        option='--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
-        snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
+        option=_TO_A_BUCKET,
+        snippet=_BUCKET_SNIPPET,
         closes=("failure",),
     ),
     Check(
@@ -99,6 +108,16 @@ CHECKS = (
         look=_gone,
         consequence="What is given up is dropped.",
         command="make <destination> again, or name another one",
+        closes=("failure",),
+    ),
+    mapping_check(
+        "on-failure-fifo",
+        Severity.ERROR,
+        asks="The on-failure destination is no FIFO queue or topic",
+        look=_fifo,
+        consequence="Lambda cannot store what is given up: it is dropped.",
+        option=_TO_A_BUCKET,
+        snippet=_BUCKET_SNIPPET,
         closes=("failure",),
     ),
     Check(
@@ -124,7 +143,7 @@ CHECKS = (
     Check(
         id="on-failure-early",
         severity=Severity.WARNING,
-        asks=f"That bucket keeps what is given up for {LEAST_DAYS} days at least",
+        asks=f"That bucket keeps what is given up for {_LEAST_DAYS} days at least",
         about=of_mappings,
         look=_early,
         consequence="It is gone before somebody has redriven it.",
@@ -139,7 +158,7 @@ CHECKS = (
         look=_numbers_alone,
         consequence="Queues and topics get sequence numbers alone, which nobody can look up once the stream has "
         "forgotten them, after 24 hours.",
-        option='--destination-config \'{"OnFailure":{"Destination":"arn:aws:s3:::<a bucket>"}}\'',
-        snippet="DestinationConfig: {OnFailure: {Destination: !GetAtt <a bucket>.Arn}}",
+        option=_TO_A_BUCKET,
+        snippet=_BUCKET_SNIPPET,
     ),
 )

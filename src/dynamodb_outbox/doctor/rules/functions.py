@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.limits import SDK_ATTEMPTS
+from dynamodb_outbox.core.limits import PYTHON_RUNTIMES, SDK_ATTEMPTS
 from dynamodb_outbox.doctor.checks import Check, Evidence, Said, Severity, of_all_functions, of_functions
 from dynamodb_outbox.doctor.functions import HANDLERS
 from dynamodb_outbox.doctor.inventory import Unseen, name_in, seen
@@ -23,7 +23,7 @@ _INVOKED = ("Active", "Pending", "Inactive")
 """States in which a function is invoked; one that is inactive wakes up by that."""
 _OWN = "dynamodb_outbox."
 _PYTHON = re.compile(r"python3\.(\d+)")
-_OLDEST_MINOR = 10
+_OLDEST_MINOR = int(PYTHON_RUNTIMES[0].rpartition(".")[2])
 _LEAST_MEMORY_MB = 256
 _CONFIGURE = "aws lambda update-function-configuration --function-name <function> "
 

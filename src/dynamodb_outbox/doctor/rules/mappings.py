@@ -12,7 +12,8 @@ from dynamodb_outbox.core.limits import STREAM_RETENTION_MS
 from dynamodb_outbox.doctor.checks import Said, Severity, relay_of
 from dynamodb_outbox.doctor.inventory import seen
 from dynamodb_outbox.doctor.mapping_checks import mapping_check
-from dynamodb_outbox.infra.plan import RECORD_AGE_S, UNORDERED_RETRIES
+from dynamodb_outbox.infra.plan import UNORDERED_RETRIES
+from dynamodb_outbox.infra.resources import RECORD_AGE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from dynamodb_outbox.doctor.checks import (
 )
 from dynamodb_outbox.doctor.inventory import Unseen, same_arn, seen
 from dynamodb_outbox.doctor.mapping_checks import mapping_check
-from dynamodb_outbox.infra.plan import RECORD_AGE_S, UNORDERED_RETRIES
+from dynamodb_outbox.infra.plan import UNORDERED_RETRIES
+from dynamodb_outbox.infra.resources import RECORD_AGE_S
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:

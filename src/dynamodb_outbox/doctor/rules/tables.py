@@ -68,7 +68,8 @@ def _members(keys: tuple[tuple[str, str | None], ...]) -> str:
 def _index(table: Table, system: System) -> Iterator[Said]:
     for layout in layouts_of(system):
         wanted = table_of(layout).index
-        words = {"index": wanted.name, "at": wanted.sort, "id": wanted.projected[0], "key": wanted.projected[1]}
+        words = {"index": wanted.name, "pending": wanted.partition, "at": wanted.sort}
+        words |= zip(("id", "key"), wanted.projected, strict=True)
         indexes = seen(table.indexes)
         first, anew = _taken_out(table, layout) if any(each.name == layout.index for each in indexes) else ("", "")
         for said in _index_faults(wanted, indexes):
@@ -212,13 +213,13 @@ CHECKS = (
         look=_index,
         consequence="The sweeper fails, and nobody sees what is parked.",
         command="<first>aws dynamodb update-table --table-name <table> "
-        "--attribute-definitions AttributeName=ob_pending,AttributeType=S AttributeName=<at>,AttributeType=N "
+        "--attribute-definitions AttributeName=<pending>,AttributeType=S AttributeName=<at>,AttributeType=N "
         "--global-secondary-index-updates "
-        '\'[{"Create":{"IndexName":"<index>","KeySchema":[{"AttributeName":"ob_pending","KeyType":"HASH"},'
+        '\'[{"Create":{"IndexName":"<index>","KeySchema":[{"AttributeName":"<pending>","KeyType":"HASH"},'
         '{"AttributeName":"<at>","KeyType":"RANGE"}],"Projection":{"ProjectionType":"INCLUDE",'
         '"NonKeyAttributes":["<id>","<key>"]}}}]\'',
         snippet="<anew>GlobalSecondaryIndexes: [{IndexName: <index>, KeySchema: "
-        "[{AttributeName: ob_pending, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], "
+        "[{AttributeName: <pending>, KeyType: HASH}, {AttributeName: <at>, KeyType: RANGE}], "
         "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [<id>, <key>]}}]",
         closes=("sweep",),
     ),
