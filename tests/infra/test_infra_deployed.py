@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dynamodb_outbox.local.source import EventSource
 
 WITHIN_S = 60
-(ARGUMENTS,) = (each.arguments[2:] for each in shown_in(README) if each.options.command == "infra")
-"""Those of the README, which has them for SAM."""
+(ARGUMENTS,) = {each.arguments[2:] for each in shown_in(README) if each.options.command == "infra"}
+"""Those of the README, which has the same for SAM and for the engine."""
 
 
 BARE = """

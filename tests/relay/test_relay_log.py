@@ -188,5 +188,5 @@ def test_without_a_region_the_batch_is_held_and_the_log_says_what_to_set(
     made = Relay(EventBridge("orders"))
     assert failures(made.lambda_handler({"Records": [row(1), row(2, pk="b")]}, Context(60_000))) == ["1"]
     (error,) = [text for level, text in lines(caplog) if level == "ERROR"]
-    told = "2 events are held: nobody answers whether orders exists: ConfigurationError: no AWS Region is configured"
+    told = "2 events are held: nobody answers whether orders exists: NoClient: no AWS Region is configured"
     assert error.startswith(told)

@@ -255,7 +255,7 @@ def test_without_a_region_settle_and_park_fail_with_the_reason(monkeypatch: pyte
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     states = DynamoRecordStates(LAYOUT)
-    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(failed={f"ConfigurationError: {NO_REGION}": 1})
+    assert states.settle("shop", [pending(1)], NOW_MS) == Settled(failed={f"NoClient: {NO_REGION}": 1})
     assert "AWS_REGION" in str(states.park("shop", pending(1), WHY))
 
 
