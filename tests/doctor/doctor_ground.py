@@ -58,7 +58,8 @@ class World:
         self["Table"]["WrittenByHand"] = 0
 
     def __getitem__(self, id_: str) -> dict[str, Any]:
-        properties: dict[str, Any] = self.pieces[id_].properties  # type: ignore[assignment]  # made of JSON
+        properties = self.pieces[id_].properties
+        assert isinstance(properties, dict)  # made of JSON
         return properties
 
     def statements(self, role: str) -> list[dict[str, Any]]:

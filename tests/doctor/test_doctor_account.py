@@ -23,6 +23,7 @@ from dynamodb_outbox.layout import Layout
 
 if TYPE_CHECKING:
     from dynamodb_outbox.doctor.report import Report
+    from dynamodb_outbox.infra.deployment import Deployment
 
 DENIED = refused("AccessDeniedException")
 READING = ("Describe", "Get", "Head", "List", "Scan")
@@ -49,9 +50,9 @@ def hidden(report: Report) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("deployment", [BUS, QUEUE], ids=["bus", "queue"])
-def test_nothing_is_found_in_an_account_that_is_right(deployment: object) -> None:
+def test_nothing_is_found_in_an_account_that_is_right(deployment: Deployment) -> None:
     """All is seen, over pages too: the same rules as over a template, over answers in AWS's own shapes."""
-    report = asked_of(AnsweringAccount(deployment))  # type: ignore[arg-type]  # of the two above
+    report = asked_of(AnsweringAccount(deployment))
     assert (report.findings, report.unjudged) == ((), ())
 
 

@@ -22,8 +22,9 @@ from dynamodb_outbox.template_text import parsed
 HERE = Path(__file__).parent / "templates"
 NOTHING = {"Ref": "AWS::NoValue"}
 UNKNOWN = {"Fn::If": ["IsAsked", {"a": 1}, NOTHING]}
-STREAM = {"Type": "DynamoDB", "Properties": {"Stream": "arn:aws:dynamodb:eu-west-1:1:table/shop/stream/1"}}
-TIMED = {"Type": "Schedule", "Properties": {"Schedule": "rate(1 minute)"}}
+SOURCE = "arn:aws:dynamodb:eu-west-1:1:table/shop/stream/1"
+STREAM: dict[str, Any] = {"Type": "DynamoDB", "Properties": {"Stream": SOURCE}}
+TIMED: dict[str, Any] = {"Type": "Schedule", "Properties": {"Schedule": "rate(1 minute)"}}
 ALLOWS = {"Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}]}
 
 
@@ -75,7 +76,7 @@ def test_of_a_condition_the_branch_that_counts_is_made(events: Any) -> None:
     found = made({"Events": events})
     assert {each.id for each in found.pieces} == {"F", "FRole", "FStream", "FTimed", "FTimedPermission"}
     assert hidden(found) == set()
-    assert [each.properties["EventSourceArn"] for each in found.of(MAPPING)] == [STREAM["Properties"]["Stream"]]  # type: ignore[index]  # a mapping
+    assert [each.properties["EventSourceArn"] for each in found.of(MAPPING)] == [SOURCE]
     assert policies(found)[2] == []
 
 
@@ -106,7 +107,7 @@ def test_policies_may_hang_on_conditions() -> None:
     assert len(policies(made({"Policies": ["A", when("IsAsked", ALLOWS)]}))[2]) == 1
 
     def failing(config: Any) -> tuple[list[Any], list[Any], list[str]]:
-        said = {**STREAM["Properties"], "DestinationConfig": config}  # type: ignore[dict-item]  # a mapping
+        said = {**STREAM["Properties"], "DestinationConfig": config}
         return policies(made({"Events": {"Stream": {"Type": "DynamoDB", "Properties": said}}}))
 
     queue = {"OnFailure": {"Type": "SQS", "Destination": "arn:aws:sqs:eu-west-1:1:failed"}}

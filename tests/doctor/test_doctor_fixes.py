@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import botocore.session
 import pytest
@@ -48,9 +48,9 @@ def parameters(command: str, operation: str) -> dict[str, Any]:
     return found
 
 
-def only(world: World, id_: str, source: str = "account") -> Finding:
+def only(world: World, id_: str, source: Literal["account", "template"] = "account") -> Finding:
     """Return what is found, which is one thing."""
-    found = report_on(system_of(replace(world.inventory(), source=source), PAYLOADS)).findings  # type: ignore[arg-type]  # one of two
+    found = report_on(system_of(replace(world.inventory(), source=source), PAYLOADS)).findings
     assert {each.id for each in found} == {id_}
     return found[0]
 

@@ -65,8 +65,7 @@ def test_what_is_found_takes_from_the_promises(case: Break) -> None:
 
 def test_all_that_a_right_one_promises_is_what_its_set_up_does() -> None:
     """With nothing found, and nothing hidden: a bus limits P2, a FIFO queue does not."""
-    for deployment, sink in ((BUS, "bus"), (QUEUE, "queue.fifo")):
-        wanted = guarantees(sink=sink)  # type: ignore[arg-type]  # one of them
+    for deployment, wanted in ((BUS, guarantees(sink="bus")), (QUEUE, guarantees(sink="queue.fifo"))):
         found = World(deployment).report().promises
         assert [(each.promise, each.standing, each.why) for each in found] == [
             (each.promise, each.standing, each.why) for each in wanted

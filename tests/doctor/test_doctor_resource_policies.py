@@ -131,7 +131,7 @@ def test_a_permission_that_is_not_seen_counts_where_no_other_allows() -> None:
     world.pieces["Later"] = Piece("Later", one.kind, one.arn, {**one.properties, "FunctionName": WHY})
     in_others = replace(world.inventory(), unseen={one.kind: WHY})
     assert (said(world.report()), world.report().unjudged, judged(in_others).unjudged) == ([], (), ())
-    one.properties["SourceArn"] = "arn:aws:events:::rule/other"  # type: ignore[index]  # made of JSON
+    world["SweeperSchedulePermission"]["SourceArn"] = "arn:aws:events:::rule/other"
     assert [each.id for each in world.report().unjudged] == ["sweeper-refused"]
     world.pieces.pop("Later")
     assert said(world.report()) == ["sweeper-refused"]

@@ -73,6 +73,7 @@ def _show(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, s
 def _redrive(records: ParkedRecords, options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings = settings_of(environment, SWEEP)
     tuning = {name: value for name, value in settings.arguments.items() if name in _TUNING}
+    _check_choice(options)
     _ask_back(records, options, "published again")
     report = records.redrive(
         settings.sink,
@@ -87,6 +88,7 @@ def _redrive(records: ParkedRecords, options: argparse.Namespace, environment: M
 
 
 def _discard(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, str]) -> int:
+    _check_choice(options)
     _ask_back(records, options, "discarded")
     report = records.discard(
         options.reason,
@@ -101,18 +103,22 @@ def _discard(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str
 
 
 def _ask_back(records: ParkedRecords, options: argparse.Namespace, what: str) -> None:
-    """Have somebody confirm that all is meant. Raises Unusable where they do not, and where nothing is chosen."""
-    chosen = bool(options.id) or options.key is not None or options.type is not None
-    if not chosen and not options.all:
-        raise Unusable("which records? Say --id, --key or --type, or --all")
-    if chosen and options.all:
-        raise Unusable("--all is given, and others are chosen too: leave out --all, or --id, --key and --type")
+    """Have somebody confirm that all is meant. Raises Unusable where they do not."""
     if not options.all or options.dry_run or options.yes or not sys.stdin.isatty():
         return
     sys.stderr.write(f"{counted(len(records.list()), 'record')} parked. Shall all of it be {what}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Unusable("nothing was done")
+
+
+def _check_choice(options: argparse.Namespace) -> None:
+    """Raise Unusable where nothing is chosen, or all and others: several options are to blame, as no argument is."""
+    chosen = bool(options.id) or options.key is not None or options.type is not None
+    if not chosen and not options.all:
+        raise Unusable("which records? Say --id, --key or --type, or --all")
+    if chosen and options.all:
+        raise Unusable("--all is given, and others are chosen too: leave out --all, or --id, --key and --type")
 
 
 def _reported(report: ParkedReport, options: argparse.Namespace) -> int:

@@ -146,7 +146,8 @@ def _load(handler: str) -> Callable[[Any, Any], Any] | dict[str, Any]:
         return _error("Runtime.ImportModuleError", f"{handler}: {type(error).__name__}: {_text(error)}")
     if (fault := handler_fault(found)) is not None:
         return _error("Runtime.HandlerNotFound", f"{handler} {fault}")
-    return found  # type: ignore[no-any-return]  # whatever the user's module holds
+    function: Callable[[Any, Any], Any] = found
+    return function
 
 
 def _run(function: Callable[[Any, Any], Any], event: Any, context: LambdaContext) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dynamodb_outbox.core.codec.values import deserialize_item
 from dynamodb_outbox.core.commit.conditions import is_stale, unmet
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["cancellation", "guard_verdict", "held", "own_item_stood", "retryable"]
 
-_ERRORS: Mapping[ReasonClass, type[CommitFailed]] = {
+_ERRORS: Mapping[ReasonClass | Literal["unreached"], type[CommitFailed]] = {
     "condition": ConditionFailed,
     "conflict": CommitConflict,
     "throttle": CommitThrottled,
     "permanent": CommitFailed,
+    "unreached": CommitUnreached,
 }
 
 
@@ -64,8 +65,7 @@ def _failure(index: int, reason: Reason, plan: CommitPlan) -> ActionFailure:
 
 def held(answer: Held) -> CommitFailed:
     """Return the error for a request that was turned away, or could not leave, until the time was up."""
-    error = CommitUnreached if answer.kind == "unreached" else _ERRORS[answer.kind]
-    return error((), detail=answer.detail)
+    return _ERRORS[answer.kind]((), detail=answer.detail)
 
 
 def retryable(answer: Cancelled) -> bool:

@@ -6,7 +6,7 @@ that it has sent, is seen by nobody else. The clients here hand over copies for 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 __all__ = ["copied"]
 
@@ -20,4 +20,4 @@ def copied(value: T) -> T:
         copy = {name: copied(one) if isinstance(one, (dict, list)) else one for name, one in value.items()}
     elif isinstance(value, list):
         copy = [copied(one) if isinstance(one, (dict, list)) else one for one in value]
-    return copy  # type: ignore[return-value]  # a dict for a dict, a list for a list
+    return cast("T", copy)  # a dict for a dict, a list for a list
