@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,25 @@ def test_all_is_asked_back_on_a_terminal(
     parked(shop)
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert ran(capsys, *command, "--yes") == (0, "1 record discarded\n", "")
+
+
+def test_what_cannot_be_read_is_told_with_how_to_look_at_it(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no events to show. A dry run tells that it would be refused, as the redrive does."""
+    row = {"type": {"S": "order.placed"}, "payload": {"S": "no JSON"}, "ts": {"N": "1769860800"}}
+    keys = {"pk": {"S": "A"}, "sk": {"S": "OUTBOX#1"}}
+    shop.client.put_item(
+        TableName="shop",
+        Item={**keys, **row, "at": {"N": "1"}, "ob_pending": {"S": "parked"}, "ob_state": {"S": "parked"}},
+    )
+    (id_,) = (one["id"] for one in json.loads(ran(capsys, "list", "--json")[1]))
+    _, out, _ = ran(capsys, "show", id_)
+    (line,) = (line for line in out.splitlines() if line.startswith("as it is:"))
+    words = shlex.split(line.partition(":")[2])
+    assert words[:-1] == ["aws", "dynamodb", "get-item", "--table-name", "shop", "--key"]
+    assert json.loads(words[-1]) == keys
+    status, out, _ = ran(capsys, "redrive", "--all", "--dry-run")
+    assert (status, out.splitlines()[-1]) == (1, "1 record would be refused")
+    assert "its payload is not JSON" in out
 
 
 def test_events_that_were_not_refused_are_discarded_by_name(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def _show(records: ParkedRecords, options: argparse.Namespace, _: Mapping[str, s
         _print(json.dumps([{**record.to_json(), "data": _data(events)} for record, events in found]))
     else:
         for record, events in found:
-            _print(*_told(record, events))
+            _print(*_told(record, events), *_read_with(record, records))
     if not found:
         said = f"nothing is parked under the id {options.id!r} (discarded: docs/recovery.md)"
         sys.stderr.write(f"outbox parked: {said}\n")
@@ -192,6 +193,15 @@ def _told(record: ParkedRecord, events: Iterable[Event]) -> list[str]:
         lines.append(f"event {event.id} ({event.type}){', refused' if told.refused else ''}:")
         lines.append(f"    {event.payload or (event.dataref.uri if event.dataref else '')}")
     return lines
+
+
+def _read_with(record: ParkedRecord, records: ParkedRecords) -> list[str]:
+    """Return how the item of a record that cannot be read is looked at, for whoever is to correct it."""
+    if record.unreadable is None or record.kind == "apart":  # apart: the item is not the record
+        return []
+    types = records.layout.keys.types
+    key = json.dumps({name: {types[name]: value} for name, value in record.item.items()}, ensure_ascii=False)
+    return [f"as it is:   aws dynamodb get-item --table-name {shlex.quote(records.table)} --key {shlex.quote(key)}"]
 
 
 def _data(events: Iterable[Event]) -> list[Any]:

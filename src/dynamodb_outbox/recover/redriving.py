@@ -164,7 +164,8 @@ class Redriving:
             self._look_for_later(taken)
             if dry_run:
                 for one in taken:
-                    self._note(one, "published")
+                    unreadable = one.record.unreadable
+                    self._note(one, "published" if unreadable is None else "refused", unreadable or "")
                 continue
             marked = self._keys.marked(one.record.key for one in taken)
             for are_marked in (True, False):

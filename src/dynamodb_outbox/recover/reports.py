@@ -21,7 +21,7 @@ Became = Literal["published", "crossed", "refused", "left", "gone", "discarded"]
 class Treated:
     """What one parked record `became`; `why` has words for what is neither published nor discarded.
 
-    published    all of its events were accepted. Of a dry run: they would be sent
+    published    all of its events were accepted. Of a dry run: they would be sent; nobody is asked whether they can be
     crossed      all of its events were accepted, and meanwhile somebody has discarded it: it stays discarded
     discarded    it is kept as discarded. Of a dry run: it would be
     refused      its sink can never accept one of its events: it stays parked, with the new reason

@@ -84,7 +84,7 @@ CHECKS = (
         about=of_system,
         look=_missing,
         consequence="What the stream misses or forgets stays pending, and is never published.",
-        command="the sweeper of `outbox infra`; or: outbox sweep --table <table>",
+        command="the sweeper of `outbox infra`; or: outbox sweep --table <table> --sink ..., with the relay's layout",
         closes=("sweep",),
     ),
     Check(
