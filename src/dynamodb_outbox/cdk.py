@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dynamodb_outbox.words import extra
 
 try:
-    from aws_cdk import Aws, CfnDeletionPolicy, CfnResource, Names, Token, aws_s3_assets
+    from aws_cdk import Aws, CfnDeletionPolicy, CfnResource, Names, Stack, Token, aws_s3_assets
     from constructs import Construct
 except ImportError as error:
     raise ImportError(f"dynamodb_outbox.cdk needs the extra: {extra('cdk')}.") from error
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["OutboxRelay"]
 
+_REGION = "us-east-1"
 _ARNS = {
-    "event_bus_arn": "arn:aws:events:us-east-1:000000000000:event-bus/{}",
-    "topic_arn": "arn:aws:sns:us-east-1:000000000000:{}",
-    "queue_arn": "arn:aws:sqs:us-east-1:000000000000:{}",
+    "event_bus_arn": f"arn:aws:events:{_REGION}:000000000000:event-bus/{{}}",
+    "topic_arn": f"arn:aws:sns:{_REGION}:000000000000:{{}}",
+    "queue_arn": f"arn:aws:sqs:{_REGION}:000000000000:{{}}",
     "bucket_arn": "arn:aws:s3:::{}",
-    "key_arn": "arn:aws:kms:us-east-1:000000000000:key/{}",
+    "key_arn": f"arn:aws:kms:{_REGION}:000000000000:key/{{}}",
 }
 """The attribute by which a construct tells its ARN, and what stands for one that is known later."""
 
@@ -115,9 +116,16 @@ class OutboxRelay(Construct):
         return self._destination(sink)
 
     def _destination(self, given: Any) -> Any:
-        """Return what stands for a destination; one that is known later is made in the stack's account and Region."""
+        """Return what stands for a destination; one that is known later is here where no other Region is known."""
         stands = self._stand_in(given)
-        return replace(destination(stands), is_here=True) if str(stands) in self._known_later else stands
+        if str(stands) not in self._known_later:
+            return stands
+        region = getattr(getattr(given, "env", None), "region", None)
+        if not isinstance(region, str) or Token.is_unresolved(region) or region == Stack.of(self).region:
+            return replace(destination(stands), is_here=True)
+        elsewhere = stands.replace(f":{_REGION}:", f":{region}:")
+        self._known_later[elsewhere] = self._known_later.pop(stands)
+        return elsewhere
 
     def _asset(self, code: str | None) -> Any:
         if code is not None:

@@ -111,10 +111,21 @@ async def await_what_is_cancelled() -> None:
     await other
 
 
+class Several(BaseException):
+    """What a group of errors looks like, of which one is no Exception; Python 3.10 has none."""
+
+    exceptions = (asyncio.CancelledError(), ValueError(), GeneratorExit())
+
+
 @pytest.mark.parametrize(
     "fail",
-    [await_what_is_cancelled, lambda: asyncio.run(await_what_is_cancelled()), partial(throw, GeneratorExit())],
-    ids=["awaited", "run", "closed"],
+    [
+        await_what_is_cancelled,
+        lambda: asyncio.run(await_what_is_cancelled()),
+        partial(throw, GeneratorExit()),
+        partial(throw, Several()),
+    ],
+    ids=["awaited", "run", "closed", "several"],
 )
 def test_an_interruption_that_is_the_functions_own_fails_its_event_alone(
     fail: Callable[[], object], caplog: pytest.LogCaptureFixture

@@ -267,6 +267,8 @@ def test_a_time_by_the_rule_may_be_missing_and_must_be_readable() -> None:
     for time in ("yesterday", "2026-11-29T12:00:00", 1795953603, "", False):
         with pytest.raises(InvalidMessage, match=r"made\.at, is no RFC 3339 text"):
             events(in_queue(json.dumps({"id": "1", "made": {"at": time}})), foreign=TIMED)
+    with pytest.raises(InvalidMessage, match="is no RFC 3339 text"):
+        events(in_queue('{"id": "1", "day": 5}'), foreign=replace(FOREIGN, time="join('T', [day, day])"))
     for rule in (TIMED, FOREIGN):
         with pytest.raises(InvalidMessage, match=r"time=.*aws\.pipes\.event\.ingestion-time"):
             events([{"id": "1"}], foreign=rule)

@@ -71,6 +71,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
             node_unique_id=lambda node: f"Unique{node.id}",
             unique_resource_name=lambda construct, **_: f"Shop-{construct.node.id}",
         ),
+        Stack=SimpleNamespace(of=lambda _: SimpleNamespace(region="us-east-2")),
         Token=SimpleNamespace(is_unresolved=lambda text: "${" in text),
         aws_s3_assets=assets,
     )

@@ -64,3 +64,18 @@ def test_constructs_of_the_cdk_are_taken() -> None:
     template = app.synth().get_stack_by_name("Shop").template
     assert "known-later" not in json.dumps(template)
     assert [each for each in faults(template) if each[:5] not in TOKENS | {"I3013"}] == []
+
+
+def test_a_bus_of_another_region_has_its_default_bus_there() -> None:
+    """Also where its ARN is not known until it is deployed: the bus's own stack tells the Region."""
+    app = cdk.App()
+    other = cdk.Stack(app, "Buses", env=cdk.Environment(account="123456789012", region="eu-west-1"))
+    stack = cdk.Stack(
+        app, "Shop", env=cdk.Environment(account="123456789012", region="us-east-2"), cross_region_references=True
+    )
+    bus = aws_events.EventBus(other, "Bus", event_bus_name=cdk.PhysicalName.GENERATE_IF_NEEDED)
+    OutboxRelay(stack, "Outbox", table="shop", sink=bus, notify="a@b.example")
+    told = json.dumps(app.synth().get_stack_by_name("Shop").template)
+    assert ":events:eu-west-1:" in told.replace('", "', "")
+    assert "known-later" not in told
+    assert told.count("event-bus/default") == 2

@@ -120,6 +120,28 @@ def test_constructs_stand_for_what_is_known_later(relay: Any, tmp_path: Path) ->
     assert "known-later" not in str(template.resources)
 
 
+@pytest.mark.parametrize(
+    ("region", "told"),
+    [
+        ("eu-west-1", "eu-west-1"),
+        ("us-east-1", "us-east-1"),
+        ("us-east-2", "${Region}"),
+        ("${Its.region}", "${Region}"),
+    ],
+)
+def test_a_bus_that_is_known_later_may_be_in_another_region(relay: Any, region: str, told: str) -> None:
+    """Its own stack tells the Region: there is the default bus by which a missing one is told from a foreign one's."""
+    bus = SimpleNamespace(event_bus_arn="${Bus.arn}", env=SimpleNamespace(region=region))
+    construct = relay(STACK, "Outbox", table="shop", sink=bus, notify="a@b.example")
+    template = template_of(construct)
+    (policy,) = template.resources["RelayRole"]["Properties"]["Policies"]
+    (granted,) = (each for each in policy["PolicyDocument"]["Statement"] if each["Sid"] == "WhoseAccount")
+    assert list(map(template.value, granted["Resource"])) == [
+        f"arn:${{Partition}}:events:{told}:${{AccountId}}:event-bus/default"
+    ]
+    assert "known-later" not in str(template.resources)
+
+
 def test_what_cannot_work_is_refused_by_its_name(relay: Any) -> None:
     """As by any other rendering."""
     with pytest.raises(ConfigurationError, match="new_bus needs one event bus"):

@@ -180,6 +180,34 @@ def test_records_that_the_stream_has_trimmed_are_told_and_swept(
     assert (failed.waiting(), report.is_complete) == (0, False)
 
 
+def test_a_message_of_rows_that_are_no_records_by_the_layout_stays(
+    engine: Account, failed: Destination, shop: Shop, tmp_path: Path
+) -> None:
+    """For a layout that was forgotten: by another one nothing in the table or its index tells of these rows."""
+    row = {"entity": "OUTBOX", "type": "order.placed", "payload": "{}"}
+    keys = {"pk": {"S": "ORDER#1"}, "sk": {"S": "E#1"}, "ts": {"N": "1769860800"}}
+    shop.client.put_item(TableName="shop", Item={**keys, **{name: {"S": text} for name, text in row.items()}})
+    (document,) = given_up(engine, shop, 1, tmp_path)
+    failed.send(document)
+    bus = Bus()
+    report = failed.redrive(bus).from_queue(failed.queue)
+    assert (report.done, bus.requests, failed.waiting()) == (0, 0, 1)
+    assert "none of 1 inserted item in it is a record: give the writer's layout" in report.kept[0].why
+    shop.layout = Layout(select={"entity": "OUTBOX"})
+    report = failed.redrive(bus).from_queue(failed.queue)
+    assert (report.done, report.published, failed.waiting()) == (1, 1, 0)
+
+
+def test_what_is_no_record_is_forgotten_when_it_is_said(
+    engine: Account, failed: Destination, shop: Shop, tmp_path: Path
+) -> None:
+    """A mapping without a filter reads what is none by any layout."""
+    shop.client.put_item(TableName="shop", Item={"pk": {"S": "ORDER#1"}, "sk": {"S": "META"}})
+    failed.send(*given_up(engine, shop, 1, tmp_path))
+    failed.redrive(Bus()).from_queue(failed.queue, forget_lost=True)
+    assert failed.waiting() == 0
+
+
 def test_records_of_a_stream_of_keys_alone_are_read_from_the_table(
     engine: Account, shop: Shop, failed: Destination, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,6 +83,26 @@ def test_records_with_other_keys_than_the_layouts_are_refused() -> None:
     batch = replace(BATCH, records=(record,))
     with pytest.raises(ConfigurationError, match="its items are 'customer', those of the layout 'pk' and 'sk'"):
         fetching(layout=Layout()).fetch(batch)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{}, {"a": "x"}, {"a": None}, {"a": {"S": 5}}, {"a": {"S": "OUTBOX#1"}, "b": {}}, {"a": {"S": "1", "N": "1"}}],
+)
+def test_what_no_table_has_for_keys_is_an_invalid_record(keys: Any) -> None:
+    """Whatever their names: the document is left, and others go on."""
+    record = {"eventName": "INSERT", "dynamodb": {"SequenceNumber": "3", "Keys": keys}}
+    with pytest.raises(InvalidRecord, match="has Keys that no item has"):
+        fetching(layout=Layout()).fetch(replace(BATCH, records=(record,)))
+
+
+@pytest.mark.parametrize(("image", "said"), [({"ob_v": {"N": "1"}}, "pk='b', sk='a'"), ({}, "pk=..., sk=...")])
+def test_which_key_is_which_is_told_of_a_record_of_ours_alone(image: Any, said: str) -> None:
+    """A row of somebody else's may have the prefix in its partition key; the wrong advice would give it another id."""
+    keys = {"a": {"S": "OUTBOX#7"}, "b": {"S": "2026-01-01"}}
+    record = {"eventName": "INSERT", "dynamodb": {"SequenceNumber": "3", "Keys": keys, "NewImage": {**keys, **image}}}
+    with pytest.raises(ConfigurationError, match=re.escape(f"Layout({said})")):
+        fetching(layout=Layout()).fetch(replace(BATCH, records=(record,)))
 
 
 def test_a_stream_that_gives_no_answer_is_no_loss() -> None:

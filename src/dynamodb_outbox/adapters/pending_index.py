@@ -131,4 +131,4 @@ class DynamoPendingIndex:
         return KeyFound(tuple(filter(pending.is_in_index, found)), complete)
 
     def _failed(self, error: Exception, table: str) -> Failed:
-        return Failed(self._client.why(error, table), may_pass(error))
+        return Failed(self._client.why(error, table, self._layout.keys), may_pass(error))

@@ -118,4 +118,9 @@ def _is_its_own(error: BaseException) -> bool:
     """
     asyncio = sys.modules.get("asyncio")  # it takes long to load, and who has not loaded it cannot raise its errors
     cancelled = () if asyncio is None else (asyncio.CancelledError,)
+    if isinstance(error, Exception):
+        return False
+    several = getattr(error, "exceptions", None)  # of a group, which is no Exception where one of them is none
+    if isinstance(several, tuple):
+        return all(isinstance(each, Exception) or _is_its_own(each) for each in several)
     return isinstance(error, (GeneratorExit, *cancelled))

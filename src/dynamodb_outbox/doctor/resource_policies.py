@@ -49,8 +49,8 @@ class Call:
 
 def who_is(role: Role) -> tuple[str, ...]:
     """Return the names that a policy may have for a role: its own, and its account's."""
-    account = segments(role.arn)[_ACCOUNT:][:1]
-    return (role.arn, *account, *(f"arn:aws:iam::{each}:root" for each in account))
+    parts = segments(role.arn)
+    return (role.arn, *(name for each in parts[_ACCOUNT:][:1] for name in (each, f"arn:{parts[1]}:iam::{each}:root")))
 
 
 def policy_of(name: str, document: Any) -> Policy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,14 @@ class OutboxError(Exception):
     """The root of every error of this library."""
 
     retryable: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is copied and pickled: as it is, for a constructor takes what its text is made of."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[OutboxError], args: tuple[object, ...]) -> OutboxError:
+    return kind.__new__(kind, *args)
 
 
 def said_of(name: str, reason: str) -> str:

@@ -32,7 +32,7 @@ from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.apart import apart_keys, copy_key, stands_for
 from dynamodb_outbox.core.record.by_hand import written_ms
 from dynamodb_outbox.core.record.moves import keep_s
-from dynamodb_outbox.core.record.other_keys import keys_said
+from dynamodb_outbox.core.record.other_keys import is_key, keys_said
 from dynamodb_outbox.core.record.place import carried_id, key_fault, place_of
 from dynamodb_outbox.core.record.same import is_same
 from dynamodb_outbox.core.record.states import PENDING, state_of, way_of
@@ -180,12 +180,18 @@ def _check(records: Sequence[Mapping[str, Any]], layout: Layout) -> None:
 
 
 def _check_layout(records: Sequence[Mapping[str, Any]], layout: Layout) -> None:
-    """Raise ConfigurationError for key attributes of other names: by this layout no record would be one."""
-    for record in records:
+    """Raise ConfigurationError for key attributes of other names: by this layout no record would be one.
+
+    Raises InvalidRecord for what is no key of any table.
+    """
+    for position, record in enumerate(records):
         change = record.get("dynamodb")
         keys = change.get("Keys") if isinstance(change, dict) else None
         if isinstance(keys, dict) and keys.keys() != layout.keys.types.keys():
-            raise ConfigurationError(keys_said(keys, layout))
+            if not is_key(keys):
+                raise InvalidRecord(f"Records[{position}]", "has Keys that no item has.")
+            image = change.get("NewImage") if isinstance(change, dict) else None
+            raise ConfigurationError(keys_said(keys, layout, ours=isinstance(image, dict) and schema.SCHEMA in image))
 
 
 def _elsewhere(image: WireItem, layout: Layout) -> list[WireItem]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.eventsource.failures import failed_batch
+from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.decode import ordering_key
+from dynamodb_outbox.core.record.place import is_record
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.core.relay.select import table_of as streamed_table
@@ -31,10 +33,11 @@ from dynamodb_outbox.relay.misfits import judged
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.eventsource.failures import FailedBatch
     from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.recover.failed_reading import Fetching
     from dynamodb_outbox.recover.parked_reading import Reading
     from dynamodb_outbox.recover.publishing import Publishing
@@ -131,6 +134,9 @@ class Work:
             selection = select(fetched.records, self._reading.layout)
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
+        told = bool(selection.records or selection.misfits or selection.elsewhere)
+        if not told and (why := _no_record(fetched.records, self._reading.layout)) is not None:
+            return self.keep(Kept(batch.where, f"{why} ({_told(batch)})", lost=True))
         clock = self._tools.clock
         found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
         self.count(records=len(found.records))
@@ -190,6 +196,17 @@ class Work:
         if self.report.stopped is not None and (waiting or are_left):
             return self.report.stopped
         return "not all of it was accepted; the log has the reason" if are_left else None
+
+
+def _no_record(records: Sequence[Mapping[str, Any]], layout: Layout) -> str | None:
+    """Return why a batch tells of nothing that this layout knows, None where it does.
+
+    What a mapping reads are records, by its filter: where none of what was inserted is one, it is for another layout.
+    """
+    images = [record["dynamodb"].get("NewImage") for record in records if record.get("eventName") == "INSERT"]
+    if not images or any(image and (schema.GUARD in image or is_record(image, layout)) for image in images):
+        return None
+    return f"by the layout, none of {counted(len(images), 'inserted item')} in it is a record: give the writer's layout"
 
 
 def _told(batch: FailedBatch) -> str:

@@ -84,23 +84,24 @@ class ForeignEvents:
         return Event(id=found["id"], type=found["type"], source=found["source"], payload=payload, time=time)
 
     def _found(self, name: str, message: Mapping[str, Any]) -> str:
-        return _text(self._searched(name, message))
+        try:
+            return _text(self._searched(name, message))
+        except JMESPathError:  # a function that was given a value of another type
+            return ""
 
     def _time(self, message: Mapping[str, Any], where: str) -> datetime | None:
-        said = self._searched("time", message)
-        moment = moment_of(said)
+        try:
+            said = self._searched("time", message)
+            moment = moment_of(said)
+        except JMESPathError as error:
+            said, moment = error, None
         if moment is None and said is not None:  # taking another in its place would change what the function is told
             raise InvalidMessage(where, f"its time by the rule of ForeignEvents, {self.time}, is no RFC 3339 text.")
         return moment
 
     def _searched(self, name: str, message: Mapping[str, Any]) -> Any:
         expression = self._compiled.get(name)
-        if expression is None:
-            return None
-        try:
-            return expression.search(message)
-        except JMESPathError:  # a function that was given a value of another type
-            return None
+        return None if expression is None else expression.search(message)
 
     def _rule(self, name: str) -> str:
         path = getattr(self, name)

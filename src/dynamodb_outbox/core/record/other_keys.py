@@ -3,7 +3,8 @@
 Whoever forgets the layout of a table asks with the names of another one. The index answers all the same: it is asked by
 the library's own attribute. Where a query goes on (LastEvaluatedKey) has the keys of the index and of the table, and no
 more; which of the table's is the sort key is told by the prefix, which one of them carries. A stream record tells the
-keys of its item by themselves.
+keys of its item by themselves; which is which only of a record of this library's, for a row of somebody else's may have
+the prefix anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
 
-__all__ = ["entry_said", "fits_keys", "keys_said"]
+__all__ = ["entry_said", "fits_keys", "is_key", "keys_said"]
+
+_KEYS = 2
+"""A table has one key attribute, or two."""
 
 
 def fits_keys(entry: WireItem, layout: Layout) -> bool:
@@ -41,9 +45,24 @@ def entry_said(after: WireItem, layout: Layout) -> str:
     return f"its keys and its index have {_listed(names)}, the layout {_listed(layout.keys.types)} and {at!r}: {told}"
 
 
-def keys_said(keys: WireItem, layout: Layout) -> str:
-    """Return which keys the items of a table have, as an error says it, and which layout has these."""
-    members = _members(keys, layout)
+def is_key(keys: Mapping[str, Any]) -> bool:
+    """Whether these can be key attributes of some table's item, in Lambda's form."""
+    return 1 <= len(keys) <= _KEYS and all(
+        isinstance(value, dict) and len(value) == 1 and {"S", "N", "B"} & value.keys() and _is_text(*value.values())
+        for value in keys.values()
+    )
+
+
+def _is_text(content: object) -> bool:
+    return isinstance(content, str) and content != ""
+
+
+def keys_said(keys: WireItem, layout: Layout, *, ours: bool = True) -> str:
+    """Return which keys the items of a table have, as an error says it, and which layout has these.
+
+    `ours` says that they are those of a record of this library's: else nobody can tell which of them is the sort key.
+    """
+    members = _members(keys, layout) if ours else None
     if members is None:
         told = _give("Layout(pk=..., sk=...)", {"pk": "...", "sk": "..."})
     else:
@@ -55,7 +74,7 @@ def keys_said(keys: WireItem, layout: Layout) -> str:
 def _members(found: WireItem, layout: Layout) -> dict[str, Any] | None:
     """Return what a layout says of these keys; None where it cannot be told which is the sort key."""
     carriers = [name for name, value in found.items() if value.get("S", "").startswith(layout.prefix)]
-    if len(carriers) != 1 or len(found) > 2:  # noqa: PLR2004 -- a table has one key attribute or two
+    if len(carriers) != 1 or len(found) > _KEYS:
         return None
     (carrier,) = carriers
     others = [name for name in found if name != carrier]
