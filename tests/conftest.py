@@ -6,6 +6,7 @@ variable CI is set) they fail: a check that was left out there would look like o
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from dataclasses import dataclass
@@ -81,6 +82,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the writing side's tests on both engines, on the second one by hand: `make slow`."""
     if "engine" in metafunc.fixturenames and metafunc.definition.path.parent.name == "writing":
         metafunc.parametrize("engine", ["ministack", pytest.param("moto", marks=pytest.mark.slow)], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Put back how this library logs: handlers and the shell set its level, and other tests see what is logged."""
+    library = logging.getLogger("dynamodb_outbox")
+    level, handlers = library.level, list(library.handlers)
+    yield
+    library.setLevel(level)
+    library.handlers[:] = handlers
 
 
 @pytest.fixture

@@ -28,8 +28,6 @@ from dynamodb_outbox.local.provision import create_bus, create_queue, create_tab
 from dynamodb_outbox.relay.publisher import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Account
 
 HANDLER = "dynamodb_outbox.aws_lambda:relay_handler"
@@ -39,18 +37,14 @@ NO_FAILURES: dict[str, Any] = {"batchItemFailures": []}
 
 
 @pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Return a way to set variables, in a process whose handler was never invoked; logging is put back afterwards."""
+def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Return a way to set variables, in a process whose handler was never invoked."""
     for name in os.environ:
         if name.startswith("OUTBOX_"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(aws_lambda, "_ours", aws_lambda._one_relay(os.environ))
     monkeypatch.setattr(aws_lambda, "_our_sweeper", aws_lambda._one_sweeper(os.environ))
-    library = logging.getLogger("dynamodb_outbox")
-    before, handlers = library.level, list(library.handlers)
-    yield monkeypatch
-    library.setLevel(before)
-    library.handlers[:] = handlers
+    return monkeypatch
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ takes some minutes; the tests take a part of it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import signal
 import sys
@@ -17,7 +18,8 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,10 +29,10 @@ from dynamodb_outbox import Outbox
 from dynamodb_outbox.local.client import DEFAULT_ACCOUNT, local_client
 from dynamodb_outbox.local.engine import Engine
 from dynamodb_outbox.local.provision import create_bus, create_table
-from dynamodb_outbox.testing.faultbus import FaultBus
+from dynamodb_outbox.testing.faultbus import FaultBus, Reset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Bus", "Day", "bad_day"]
 
@@ -40,7 +42,8 @@ _CODES = {"events": ("InternalFailure", "ThrottlingException"), "sqs": ("Interna
 _SERVICES = {"events": "EVENTBRIDGE", "sqs": "SQS", "sns": "SNS"}  # as AWS's own variables call them
 _WRITERS = 4
 _OUTAGE_S = 2.0
-_STALLED_S = 90.0
+_NO_OUTAGE_S = 60.0
+_STALLED_S = 200.0  # the relay leaves a destination alone for up to a minute, and again where the probe is reset
 
 
 @dataclass(frozen=True)
@@ -68,19 +71,24 @@ class Day:
         )
 
 
-def bad_day(
-    engine: str, account: str, directory: Path, *, bus: Bus, events: int, keys: int, resets: float = 0.02
-) -> Day:
+def bad_day(engine: str, account: str, directory: Path, *, bus: Bus, events: int, keys: int) -> Day:
     """Commit events of so many keys, each with an order of its own, and relay them under faults and one outage.
 
-    `resets` is the fraction of requests whose connection is reset: half before anything was accepted, half after.
+    In 2 % of the requests the connection is reset: half before anything was accepted, half after. Each of the two
+    happens at least once, and the outage begins while there is something to publish, however few requests the relay
+    needs for all.
     """
     clients = {
         service: local_client(service, engine, account=account) for service in ("dynamodb", "events", "sqs", "sns")
     }
     create_table(clients["dynamodb"], "shop")
     arn, queue = _destination(bus, clients)
-    plan = failing(7, _CODES[bus], resets=resets)
+    plan = failing(7, _CODES[bus], resets=0.02)
+    # Not the first ones: a reset is bad luck for the one request that is to tell whether the outage is over.
+    last = events // keys - 1
+    before = Reset(1.0, "before", max_consecutive=1, contains=f"ORDER#1, turn {last}")
+    after = Reset(1.0, "after", max_consecutive=1, contains=f"ORDER#2, turn {last}")
+    plan = replace(plan, resets=(before, after, *plan.resets))
     started = time.monotonic()
     with FaultBus(engine, plan) as faulty:
         settings = {
@@ -91,9 +99,9 @@ def bad_day(
         relay = source(engine, account, directory, settings=settings)
         relay.start()
         try:
-            committed = _commit(clients["dynamodb"], events, keys)
+            committed = _committed(clients["dynamodb"], events, keys, faulty)
             wanted = {event for ids in committed.values() for event in ids}
-            _relayed(faulty, wanted)
+            wait_while_it_moves(lambda: len(wanted & {one.id for one in faulty.accepted}), len(wanted), _STALLED_S)
             relay.leader.send_signal(signal.SIGTERM)
             relay.leader.wait(30)
         finally:
@@ -128,41 +136,42 @@ def _destination(bus: Bus, clients: Mapping[str, Any]) -> tuple[str, str | None]
     return topic, queue
 
 
-def _commit(client: Any, events: int, keys: int) -> dict[str, list[str]]:
-    """Return the ids of the events by their keys, in the order of their commits."""
+def _committed(client: Any, events: int, keys: int, faulty: FaultBus) -> dict[str, list[str]]:
+    """Commit the events; return their ids by their keys, in the order of the commits. After a third the bus is out."""
     outbox = Outbox("shop", source="shop.orders", client=client)
+    ids: dict[str, list[str]] = {f"ORDER#{number}": [] for number in range(keys)}
 
-    def write(numbers: Sequence[int]) -> dict[str, list[str]]:
-        ids: dict[str, list[str]] = {}
-        for turn in range(events // keys):
-            for number in numbers:
-                key = f"ORDER#{number}"
-                with outbox.transaction() as tx:
-                    tx.put({"pk": key, "sk": "META", "turn": turn}, overwrite=True)
-                    tx.emit("order.changed", {"turn": turn})
-                ids.setdefault(key, []).extend(tx.receipt.event_ids)
-        return ids
+    def write(numbers: Sequence[int], turns: Sequence[int]) -> None:
+        for turn, number in itertools.product(turns, numbers):
+            key = f"ORDER#{number}"
+            with outbox.transaction() as tx:
+                tx.put({"pk": key, "sk": "META", "turn": turn}, overwrite=True)
+                tx.emit("order.changed", {"change": f"{key}, turn {turn}"})
+            ids[key].extend(tx.receipt.event_ids)
 
     shares = [range(start, keys, _WRITERS) for start in range(_WRITERS)]
+    turns = range(events // keys)
+    before, after = turns[: len(turns) // 3], turns[len(turns) // 3 :]
     with ThreadPoolExecutor(_WRITERS) as writers:
-        return {key: ids for part in writers.map(write, shares) for key, ids in part.items()}
+        list(writers.map(write, shares, itertools.repeat(before)))
+        with _out(faulty):
+            rest = [writers.submit(write, share, after) for share in shares]
+        for each in rest:
+            each.result()
+    return ids
 
 
-def _relayed(faulty: FaultBus, wanted: set[str]) -> None:
-    """Wait until all were accepted, or nothing new was for a while; in the middle the bus is out once."""
-    out_s = 0.0
-
-    def count() -> int:
-        nonlocal out_s
-        relayed = len(wanted & {one.id for one in faulty.accepted})
-        if not out_s and relayed > len(wanted) // 3:
-            out_s = time.monotonic()
-            faulty.begin_outage("503")
-        if out_s and time.monotonic() - out_s > _OUTAGE_S:
-            faulty.end_outage()
-        return relayed
-
-    wait_while_it_moves(count, len(wanted), _STALLED_S)
+@contextmanager
+def _out(faulty: FaultBus) -> Iterator[None]:
+    """Let the bus be out: what is done here begins in the outage, which ends some time after it refused a request."""
+    faulty.begin_outage("503")
+    yield
+    since = time.monotonic()
+    while not any(fault.kind == "outage" for fault in faulty.faults):
+        assert time.monotonic() - since < _NO_OUTAGE_S, "nothing was published during the outage"
+        time.sleep(0.1)
+    time.sleep(_OUTAGE_S)
+    faulty.end_outage()
 
 
 def _delivered(sqs: Any, queue: str) -> list[str]:

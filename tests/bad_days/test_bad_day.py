@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def test_a_bad_day_loses_nothing_and_keeps_the_order(
     bus: Bus, engine: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """10 % of the entries refused in a 200, one outage, and more resets than on the long day."""
-    day = bad_day(engine.url, engine.account, tmp_path, bus=bus, events=200, keys=20, resets=0.2)
+    """10 % of the entries refused in a 200, one outage, and connections that are reset."""
+    day = bad_day(engine.url, engine.account, tmp_path, bus=bus, events=200, keys=20)
     with capsys.disabled():
         print(f"\n{bus}: {day}")  # noqa: T201 -- what the test is there to show
     assert (day.events, day.lost, day.reordered) == (200, 0, 0)

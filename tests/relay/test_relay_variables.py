@@ -21,7 +21,7 @@ from dynamodb_outbox.errors import ConfigurationError
 from dynamodb_outbox.sdk.clients import OwnClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Handler = Callable[[Any, Any], Any]
 
@@ -79,16 +79,12 @@ class Aws:
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    """Return what every client of the library's own is; logging is put back afterwards."""
+def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
+    """Return what every client of the library's own is."""
     made = Aws()
     monkeypatch.setattr(OwnClient, "get", lambda _: made)
     monkeypatch.setattr(SystemEntropy, "unit", lambda _: 0.2)  # pauses are short
-    library = logging.getLogger("dynamodb_outbox")
-    before, handlers = library.level, list(library.handlers)
-    yield made
-    library.setLevel(before)
-    library.handlers[:] = handlers
+    return made
 
 
 def batch(*numbers: int, **more: Any) -> dict[str, Any]:
