@@ -7,6 +7,7 @@ import dataclasses
 import os
 import pickle
 import uuid
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -338,16 +339,27 @@ def test_the_system_clock_agrees_with_datetime() -> None:
 
 
 def test_entropy_repeats_nothing_after_a_fork() -> None:
-    """A child process draws other bytes than its parent: nothing is buffered in the process."""
+    """A child process draws other bytes than its parent, and other numbers: neither is told by what was copied."""
     source = SystemEntropy()
     source.bytes(8)
+    source.unit()
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write_end, source.bytes(16))
+        os.write(write_end, source.bytes(16) + str(source.unit()).encode())
         os._exit(0)
     os.waitpid(child, 0)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
-        assert pipe.read() != source.bytes(16)
-    assert 0 <= source.unit() < 1
+        told = pipe.read()
+    assert told[:16] != source.bytes(16)
+    assert float(told[16:]) != source.unit()
+
+
+def test_units_are_spread_evenly() -> None:
+    """From 0 to 1, the end excluded, and each tenth as often as another."""
+    source = SystemEntropy()
+    drawn = [source.unit() for _ in range(20_000)]
+    assert all(0 <= each < 1 for each in drawn)
+    tenths = Counter(int(each * 10) for each in drawn)
+    assert all(1_700 < tenths[tenth] < 2_300 for tenth in range(10))

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row
+from relay_shell import CONTENT, Bus, Context, Table, failures, relay, row, several
 
+from dynamodb_outbox import Layout
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.core.limits import SinkLimits
 from dynamodb_outbox.core.record.parked_keys import KeysFound
@@ -100,6 +101,19 @@ class Scarce(ThreadCrew):
                 task()
             raise self.error
         super().start(task)
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(settle="none")], ids=["expire", "none"])
+def test_records_that_nothing_settles_take_no_thread(layout: Layout) -> None:
+    """It is the record that says so, whatever the relay's layout: one task asks for the bus, one publishes."""
+    record, settled = several(1, "a"), several(2, "b")
+    record["dynamodb"]["NewImage"]["ob_settle"] = {"S": "none"}
+    settled["dynamodb"]["NewImage"]["ob_settle"] = {"S": "mark"}
+    for records, tasks in (([record], 2), ([record, settled], 3)):
+        table, crew = Table(), Scarce()
+        made = relay(Bus(), table, crew=crew, layout=layout, ordering="none")
+        assert failures(made.lambda_handler({"Records": records}, Context())) == []
+        assert (crew.count, table.settled) == (tasks, ["OUTBOX#2"][: tasks - 2])
 
 
 def test_a_settle_that_found_no_thread_is_tried_again() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.record.decode import Record, decode, ordering_key
+from dynamodb_outbox.core.record.schema import SETTLE
 from dynamodb_outbox.core.record.states import needs_no_settling
 from dynamodb_outbox.core.relay.commands import NOWHERE, Entry, Park
 from dynamodb_outbox.core.relay.memory import Accepted, Memory
@@ -86,8 +87,12 @@ class Delivery:
                 )
             else:
                 self._add_events(number, one, record)
-        if layout.settle == "none":
-            self.idle |= {number for number, one in enumerate(self.selected) if needs_no_settling(one.image, layout)}
+        by_hand = layout.settle == "none"
+        self.idle |= {
+            number
+            for number, one in enumerate(self.selected)
+            if (by_hand or SETTLE in one.image) and needs_no_settling(one.image, layout)
+        }
 
     @property
     def held_at(self) -> str | None:
