@@ -18,6 +18,7 @@ from deliveries import FAILING, QUEUE, order, sqs_record
 from remembering import Remembering
 
 from dynamodb_outbox.adapters.queues import SqsMessages
+from dynamodb_outbox.adapters.threads import ThreadResults
 from dynamodb_outbox.cli import main
 from dynamodb_outbox.consume.worker import QueueWorker, _Held
 from dynamodb_outbox.core.codec.envelope import cloudevent
@@ -208,6 +209,40 @@ def test_a_stop_lets_what_was_begun_finish_and_begins_nothing(stop: StopFlag) ->
     QueueWorker(queue, consumer.lambda_handler, stop).run()
     assert (queue.deleted, queue.held) == (names(first), [(second["messageId"], 0)])
     assert consumer.ids == [order(1).id]
+
+
+def test_what_was_done_during_the_last_request_is_not_still_at_work(
+    stop: StopFlag, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request for more waits long: what was applied meanwhile is not counted when the stop is told."""
+    caplog.set_level(logging.INFO)
+    applied = threading.Event()
+
+    class Slow(FakeQueue):
+        """Answers its last request when all has been deleted."""
+
+        def receive(self, most: int, wait_s: int, hold_s: int) -> Sequence[Mapping[str, Any]]:
+            """Give the batch, and then nothing."""
+            if not self.batches:
+                assert applied.wait(10)
+            return super().receive(most, wait_s, hold_s)
+
+    class Told(ThreadResults[object]):
+        """Knows when both are done."""
+
+        told = 0
+
+        def put(self, result: object) -> None:
+            """Add one."""
+            super().put(result)
+            self.told += 1
+            if self.told == 2:
+                applied.set()
+
+    worker = QueueWorker(Slow(stop, [message(1), message(2)]), taker().lambda_handler, stop)
+    worker._done = Told()
+    worker.run()
+    assert "stopping: 0 still at work" in caplog.text
 
 
 def test_a_queue_that_cannot_be_reached_is_tried_again(stop: StopFlag, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -12,7 +13,6 @@ from dynamodb_outbox.cli.infra_arguments import ARGUMENTS
 from dynamodb_outbox.infra.cloudformation import cloudformation
 from dynamodb_outbox.infra.deployment import Deployment
 from dynamodb_outbox.infra.sam import sam
-from dynamodb_outbox.infra.terraform import terraform
 from dynamodb_outbox.infra.text import json_text, yaml_text
 from dynamodb_outbox.layout import Layout
 
@@ -71,48 +71,23 @@ def test_the_keys_of_a_table_that_is_there_are_not_guessed_in_silence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line says which are taken for granted, unless a layout is given, or exported, which counts then."""
-    existing = ["infra", "sam", *NEEDED, "--existing-table"]
+    existing, guessed = [*NEEDED, "--existing-table"], "the keys of the table are taken to be pk and sk"
     monkeypatch.delenv("OUTBOX_LAYOUT", raising=False)
-    assert main(existing) == 0
-    assert "the keys of the table are taken to be pk and sk" in capsys.readouterr().err
-    assert main([*existing, "--layout", '{"sk": "item"}']) == 0
+    assert main(["infra", "sam", *existing]) == 0
+    assert guessed in capsys.readouterr().err
+    assert main(["infra", "terraform", *existing, "--layout", '{"sk": "item"}']) == 0
     assert main(["infra", "sam", *NEEDED]) == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("OUTBOX_LAYOUT", '{"sk": "item"}')
-    assert main(existing) == 0
-    assert capsys.readouterr().err == ""
-    assert parsed(*NEEDED, "--existing-table").layout == Layout(sk="item")
-    assert parsed(*NEEDED, "--layout", "{}").layout == Layout()
+    assert main(["infra", "sam", *existing]) == 0
+    assert guessed not in capsys.readouterr().err
+    assert parsed(*existing).layout == Layout(sk="item")
 
 
-def test_a_configuration_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """HCL, and nothing else."""
-    assert main(["infra", "terraform", *NEEDED, "--code", "x.zip"]) == 0
-    assert capsys.readouterr().out == terraform(PLAIN, "x.zip")
-    assert main(["infra", "terraform", *NEEDED, "--json"]) == 2
-    assert "HCL" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (["--parallelization", "2"], "give up their order"),
-        (["--route", "*=bus:a"], "one of --sink and --route"),
-        (["--layout", "{"], "--layout is"),
-        (["--env", "OUTBOX_RATE=1"], "OUTBOX_RATE_LIMIT"),
-    ],
-)
-def test_what_cannot_work_is_a_sentence(more: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And the status for arguments that cannot be used; nothing is printed that could be deployed."""
-    assert main(["infra", "cloudformation", *NEEDED, *more]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert told in printed.err
-
-
-def test_a_pair_without_a_name_is_no_pair(capsys: pytest.CaptureFixture[str]) -> None:
-    """By argparse's own words and status."""
-    with pytest.raises(SystemExit) as caught:
-        main(["infra", "sam", *NEEDED, "--env", "OUTBOX_RATE_LIMIT"])
-    assert caught.value.code == 2
-    assert "NAME=VALUE" in capsys.readouterr().err
+@pytest.mark.parametrize("rendering", ["sam", "cloudformation"])
+def test_a_parameter_that_the_stack_asks_for_is_told(rendering: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a table that is there, the ARN of its stream, and how it is found."""
+    assert main(["infra", rendering, *NEEDED, "--existing-table", "--layout", "{}", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "Default" not in json.loads(out)["Parameters"]["StreamArn"]
+    assert "a parameter, StreamArn, for the table's stream: aws dynamodb describe-table --table-name shop" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -235,3 +236,18 @@ def test_an_arn_that_only_looks_right_is_refused_by_its_sink(arn: str) -> None:
     """The constructor's own error."""
     with pytest.raises(ConfigurationError):
         sink_from_arn(arn)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bus:orders", "no ARN (`bus:orders` is a word of `outbox infra` alone). It takes the ARN of"),
+        ("orders", "no ARN. It takes the ARN of"),
+        (f"arn:aws:events:eu-west-1:{ACCOUNT}:orders", "no event bus. It takes the ARN of"),
+        ("arn:aws:s3:::b", "no sink for 's3' here. It takes the ARN of"),
+    ],
+)
+def test_what_is_no_sinks_arn_is_told_apart(text: str, said: str) -> None:
+    """A word that another command takes, a name, an ARN that names no bus, and one of another service."""
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        sink_from_arn(text)

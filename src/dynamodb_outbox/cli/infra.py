@@ -28,6 +28,11 @@ def run(options: argparse.Namespace) -> int:
     """Print the rendering; raises Unusable and ConfigurationError for arguments that do not fit."""
     deployment = deployment_of(options)
     sys.stdout.write(_rendered(deployment, options))
+    if options.existing_table and options.rendering != "terraform":
+        sys.stderr.write(
+            "outbox infra: the stack has a parameter, StreamArn, for the table's stream: aws dynamodb describe-table "
+            f"--table-name {deployment.table} --query Table.LatestStreamArn --output text\n"
+        )
     if options.existing_table and not _layout(options):
         sys.stderr.write(
             "outbox infra: --existing-table, and no --layout: the keys of the table are taken to be pk and sk. With "

@@ -95,6 +95,7 @@ class QueueWorker:
                     if at_work < self.concurrency:
                         at_work += self._begun(self._received(self.concurrency - at_work))
             finally:
+                at_work -= self._finished(at_work)
                 _log.info("stopping: %d still at work", at_work)
                 while at_work:
                     self._done.get(None)

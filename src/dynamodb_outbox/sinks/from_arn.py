@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import refusal, shown, text
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sink_from_arn"]
 
+_SHORT = re.compile("(bus|topic|queue):")
 _KNOWN = "the ARN of an EventBridge event bus (events, event-bus/<name>), an SNS topic (sns) or an SQS queue (sqs)"
 
 
@@ -29,11 +31,14 @@ def sink_from_arn(arn: str, *, client: Any = None, envelope: str | Envelope = "c
     if found is None and (queue := queue_arn(arn)) is not None:
         raise refuse(f": {shown(arn)}: the URL of a queue. It takes its ARN: {queue}.")
     if found is None:
-        raise refuse(f": {shown(arn)}: no ARN. It takes {_KNOWN}.")
+        short = " (`bus:orders` is a word of `outbox infra` alone)" if _SHORT.match(arn) else ""
+        raise refuse(f": {shown(arn)}: no ARN{short}. It takes {_KNOWN}.")
     if found.service == "events" and found.resource.startswith("event-bus/"):
         return EventBridge(arn, client=client, envelope=envelope)
     if found.service == "sns":
         return Sns(arn, client=client, envelope=envelope)
     if found.service == "sqs":
         return Sqs(arn, client=client, envelope=envelope)
+    if found.service == "events":
+        raise refuse(f": {shown(arn)}: no event bus. It takes {_KNOWN}.")
     raise refuse(f": {shown(arn)}: no sink for {found.service!r} here. It takes {_KNOWN}.")

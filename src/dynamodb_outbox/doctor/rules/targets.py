@@ -62,7 +62,7 @@ CHECKS = (
         asks="Where events go is there",
         about=of_targets,
         look=_gone,
-        consequence="Events are held, and after 24 hours the stream forgets them.",
+        consequence="Events are held until the mapping gives them up, or the stream forgets them after 24 hours.",
         command="make <target>, or correct OUTBOX_SINK",
         closes=("stream", "sweep"),
     ),
