@@ -315,6 +315,19 @@ def test_a_settle_that_fails_is_tried_three_times_and_never_changes_the_answer()
     assert simulation.machine.unsettled == 1
 
 
+def test_settles_that_are_due_at_once_are_all_tried_again() -> None:
+    """Two calls were turned away whole, and their pauses end together: they are two calls again, and nothing is left."""
+    simulation = simulate("abcdefgh", Settings(settle_batch=4))
+    simulation.start()
+    simulation.finish_publish(simulation.publishes[0], Answered((None,) * 8))
+    for settle in list(simulation.settles):
+        simulation.finish_settle(settle, again=settle.records)
+    simulation.pass_time(1_000)
+    assert [len(settle.records) for settle in simulation.settles] == [4, 4]
+    assert simulation.drain() == Done(None)
+    assert (simulation.machine.unsettled, len(simulation.machine.settled)) == (0, 8)
+
+
 def test_too_many_parks_in_a_minute_are_held_instead() -> None:
     """The budget counts earlier invocations; beyond it a content error freezes its key."""
     simulation = simulate("ab", park_limit_used=9)

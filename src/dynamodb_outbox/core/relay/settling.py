@@ -41,7 +41,7 @@ class Settling:
         self._open = [0] * (entries[-1].record + 1 if entries else 0)  # record -> events not accepted yet
         for entry in entries:
             self._open[entry.record] += 1
-        self._records = self._calls = self._rounds = 0  # accepted; made; times that records came to be tried again
+        self._records = self._calls = self._again = 0  # accepted; made; calls for those that came to be tried again
         self._waiting: deque[int] = deque()
         self._later: list[tuple[int, int]] = []  # (due, record)
         self._attempts: dict[int, int] = {}
@@ -64,7 +64,7 @@ class Settling:
         if now_ms >= self._until_ms:
             self.give_up()
         size = self._settings.settle_batch
-        most = min(free, -(-self._records // size) + self._rounds - self._calls)
+        most = min(free, -(-self._records // size) + self._again - self._calls)
         calls: list[Settle] = []
         while len(calls) < most and (len(self._waiting) >= size or (self._waiting and all_of_them)):
             calls.append(Settle(tuple(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))))
@@ -90,10 +90,11 @@ class Settling:
 
     def wake(self, now_ms: int) -> None:
         """Let the records wait for a call whose pause is over."""
-        if self._later and self._later[0][0] <= now_ms:
-            self._rounds += 1
+        due = 0
         while self._later and self._later[0][0] <= now_ms:
             self._waiting.append(heappop(self._later)[1])
+            due += 1
+        self._again += -(-due // self._settings.settle_batch)
 
     def next_due(self) -> int | None:
         """Return when a record is due to be tried again."""
