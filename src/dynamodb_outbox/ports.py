@@ -81,7 +81,7 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    """Randomness from the operating system, safe after a fork and after a restored snapshot."""
+    """Randomness that is safe after a fork and after a restored snapshot; of `bytes`, the operating system's own."""
 
     def bytes(self, count: int) -> bytes:
         """Return `count` random bytes."""

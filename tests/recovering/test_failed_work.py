@@ -44,9 +44,16 @@ def batch(*records: dict[str, Any]) -> FailedBatch:
 
 
 class Fetching:
-    """What is fetched is what the batch has, and waits."""
+    """What is fetched is what the batch has, or what the `stream` has between its ends; and waits."""
 
-    def __init__(self, error: Exception | None = None, lost: str | None = None, judgement: str = "waits") -> None:
+    def __init__(
+        self,
+        error: Exception | None = None,
+        lost: str | None = None,
+        judgement: str = "waits",
+        stream: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.stream = stream
         self.error = error
         self.lost = lost
         self.judgement = judgement
@@ -55,7 +62,7 @@ class Fetching:
         """Return the records."""
         if self.error is not None:
             raise self.error
-        return Fetched(one.records or (), self.lost)
+        return Fetched(tuple(self.stream) if one.records is None else one.records, self.lost)
 
     def judge(self, records: Sequence[Selected], _: Layout) -> list[str]:
         """Say the same of all of it."""
@@ -80,11 +87,18 @@ def everything(count: int) -> Published:
     return Published(frozenset(range(count)), accepted=count)
 
 
-def work(script: Callable[[int], Published], *, late: bool = False, **fetching: Any) -> tuple[Work, Bus]:
+def work(
+    script: Callable[[int], Published],
+    *,
+    late: bool = False,
+    layout: Layout = LAYOUT,
+    gone: bool = False,
+    **fetching: Any,
+) -> tuple[Work, Bus]:
     """Return what works, and the bus."""
     bus = Bus(script)
-    reading = SimpleNamespace(table="shop", layout=LAYOUT, is_overtaken=lambda _: late)
-    states = SimpleNamespace(find=lambda _, image: Found(image))
+    reading = SimpleNamespace(table="shop", layout=layout, is_overtaken=lambda _: late)
+    states = SimpleNamespace(find=lambda _, image: Found({} if gone else image))
     tools = SimpleNamespace(clock=SteadyClock(), states=states)
     made = Work(
         Home("shop"),
@@ -206,3 +220,75 @@ def test_a_stream_that_gives_no_answer_keeps_the_batch() -> None:
     kept = made.redrive(batch())
     assert kept is not None
     assert ("slow down" in kept.why, kept.lost) == (True, False)
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    """Return a stream record of a hand-written row of another prefix, or of what else there is in a table."""
+    record = inserted(number, f"K{number}")
+    keys = {"pk": {"S": f"ORDER#{number}"}, "sk": {"S": f"EVT#{number}"}} | more.pop("keys", {})
+    image = {**keys, "type": {"S": "t"}, "payload": {"S": "{}"}, "ts": {"N": "1769860800"}, **more}
+    return record | {"dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": str(number + 1)}}
+
+
+def between(first: int, last: int, size: int) -> FailedBatch:
+    """Return a batch that says where its records are."""
+    return FailedBatch("m", ARN, "s", str(first + 1), str(last + 1), size, "", ("", ""))
+
+
+@pytest.mark.parametrize(
+    ("stream", "size", "said"),
+    [
+        ([row(1), inserted(2, "K2"), row(3)], 2, "its first record is none"),
+        ([inserted(2, "K2"), row(3), row(4)], 1, "its last record is none"),
+        ([inserted(1, "K2"), row(2), inserted(3, "K2")], 2, None),  # the other's is between them, for its own relay
+        ([row(1), inserted(2, "K2"), row(3)], 3, None),  # a mapping without a filter reads all there is
+        ([row(1), inserted(2, "K2")], 0, None),  # a document that does not say how many
+    ],
+)
+def test_a_range_whose_ends_are_of_another_outbox_is_not_done(
+    stream: list[dict[str, Any]], size: int, said: str | None
+) -> None:
+    """Two share a table, and this is the other's message: what is known of it is published, and it stays."""
+    made, bus = work(everything, stream=stream)
+    numbers = [int(each["dynamodb"]["SequenceNumber"]) - 1 for each in stream]
+    kept = made.redrive(between(min(numbers), max(numbers), size))
+    assert {key for each in bus.rounds for key in each} == {"K2"}
+    assert made.has_lost is False
+    if said is None:
+        assert kept is None
+    else:
+        assert kept is not None
+        assert kept.lost
+        assert said in kept.why
+        assert "give the writer's layout" in kept.why
+
+
+OWN = {"ob_v": {"N": "1"}}
+GUARD = row(3, keys={"pk": {"S": "IDEMP#c"}, "sk": {"S": "IDEMP"}}, ob_guard={"S": "c"}, **OWN)
+
+
+def test_a_guard_among_rows_that_are_no_records_tells_nothing() -> None:
+    """A filter by the prefix lets none through: it was written beside what the batch had."""
+    made, _ = work(everything)
+    kept = made.redrive(batch(row(1), GUARD))
+    assert kept is not None
+    assert "none of 2 inserted items in it is a record" in kept.why
+
+
+def test_what_a_filter_cannot_tell_from_a_record_is_done() -> None:
+    """With `select` guards pass it, and the markers of parked keys: there is nothing to publish in them."""
+    made, bus = work(everything, layout=Layout(placement="table", select={}))
+    marker = row(4, keys={"pk": {"S": "IDEMP#PARKED#K1"}, "sk": {"S": "IDEMP"}}, ob_parked={"M": {}}, **OWN)
+    assert made.redrive(batch(GUARD, marker)) is None
+    assert bus.rounds == []
+
+
+@pytest.mark.parametrize("settle", [None, "delete"])
+def test_a_record_of_another_layout_that_is_gone_is_not_done(settle: str | None) -> None:
+    """The message is all that there is of it; but for one that settling takes away."""
+    more = {} if settle is None else {"ob_settle": {"S": settle}}
+    made, _ = work(everything, gone=True)
+    kept = made.redrive(batch(inserted(1, "K1", ob_columns={"S": "others"}, **more)))
+    assert (kept is None) is (settle == "delete")
+    made, _ = work(everything)  # while it is there, and in the index
+    assert made.redrive(batch(inserted(1, "K1", ob_columns={"S": "others"}, **more))) is not None

@@ -316,7 +316,7 @@ def test_a_settle_that_fails_is_tried_three_times_and_never_changes_the_answer()
 
 
 def test_settles_that_are_due_at_once_are_all_tried_again() -> None:
-    """Two calls were turned away whole, and their pauses end together: they are two calls again, and nothing is left."""
+    """Two calls were turned away whole, and their pauses end together: they are two calls again."""
     simulation = simulate("abcdefgh", Settings(settle_batch=4))
     simulation.start()
     simulation.finish_publish(simulation.publishes[0], Answered((None,) * 8))

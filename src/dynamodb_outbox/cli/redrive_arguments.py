@@ -36,7 +36,11 @@ def add_to(commands: Any) -> None:
     add("--sink", metavar="ARN", help="where events go, as OUTBOX_SINK has it: the relay's sink")
     add("--gone", action="store_true", help="publish records, too, that were published before they left the table")
     add("--forget-gone", action="store_true", help="delete messages, too, of records that were published before that")
-    add("--forget-lost", action="store_true", help="delete messages, too, whose records the stream has no more")
+    add(
+        "--forget-lost",
+        action="store_true",
+        help="delete messages, too, of records that the stream has no more, or that are none by the layout",
+    )
     add("--dry-run", action="store_true", help="say what would be published; messages are received, and let go")
     add("--json", action="store_true", help="print the report as one line of JSON")
     parser.set_defaults(draws=False, when_ended="ended; what was not done can be redriven again")

@@ -71,6 +71,7 @@ __all__ = [
     "SDK_LEGACY_ATTEMPTS",
     "SDK_LEGACY_ATTEMPTS_OF",
     "SDK_TIMEOUT_S",
+    "SEQUENCE_NUMBER_DIGITS",
     "SNS",
     "SORT_KEY_BYTES",
     "SQS",
@@ -108,6 +109,7 @@ TOKEN_LENGTH = 36  # [BC] ClientRequestToken
 TOKEN_LIFE_MS = 10 * 60 * 1000  # [BC] counted from the end of the first request that completed
 BATCH_STATEMENTS = 25  # [BC] BatchExecuteStatement
 BATCH_GET_KEYS = 100  # [BC] BatchGetItem
+SEQUENCE_NUMBER_DIGITS = 40  # [BC] at most, and at least 21; local engines have fewer
 STREAM_PAGE_RECORDS = 1000  # [BC] GetRecords
 STREAM_POLL_MS = 250  # [DDG] Lambda polls a shard 4 times a second
 ITERATOR_MS = 15 * 60 * 1000  # [BC] of a shard iterator, from its making

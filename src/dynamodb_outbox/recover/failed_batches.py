@@ -24,7 +24,7 @@ from dynamodb_outbox.adapters.system import SystemClock, SystemEntropy
 from dynamodb_outbox.adapters.threads import ThreadCrew
 from dynamodb_outbox.arguments import flag, refusal, text
 from dynamodb_outbox.core.eventsource.failures import failed_batch
-from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage
+from dynamodb_outbox.errors import BucketUnavailable, InvalidMessage, TableUnavailable
 from dynamodb_outbox.recover.failed_reading import Fetching
 from dynamodb_outbox.recover.failed_work import Home, Work
 from dynamodb_outbox.recover.parked_reading import Reading
@@ -169,7 +169,8 @@ class FailedBatches:
         _check("from_s3", publish_gone=publish_gone, dry_run=dry_run)
         objects = FailureObjects(text(uri, refusal("FailedBatches.from_s3", "uri")), self._s3_client)
         work = self._work(publish_gone=publish_gone, keeps_gone=False, dry_run=dry_run)
-        starts = [(start, name) for name in objects.names() if (start := _start(objects, name, work)) is not None]
+        names = (name for name in objects.names() if not name.endswith("/"))  # what consoles make for a folder
+        starts = [(start, name) for name in names if (start := _start(objects, name, work)) is not None]
         for _, name in sorted(starts):
             _redrive(objects, name, work)
         return self._ended(work)
@@ -223,10 +224,12 @@ class FailedBatches:
     def _ended(self, work: Work) -> FailureReport:
         """Return the report; where records are lost, first publish what the index of pending records has of them."""
         report = work.report
-        lost = any(kept.lost for kept in report.kept)
-        if not lost or report.dry_run or report.stopped is not None:
+        if not work.has_lost or report.dry_run or report.stopped is not None:
             return report
-        return replace(report, swept=self._sweeper().sweep())
+        try:
+            return replace(report, swept=self._sweeper().sweep())
+        except TableUnavailable as error:  # the report is all that there is of what is lost
+            return replace(report, stopped=f"what the index has of lost records was not published: {error}")
 
     @cached_property
     def _reading(self) -> Reading:

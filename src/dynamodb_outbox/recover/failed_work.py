@@ -15,7 +15,7 @@ from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.eventsource.failures import failed_batch
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.decode import ordering_key
-from dynamodb_outbox.core.record.place import is_record
+from dynamodb_outbox.core.record.place import is_record, reserved_prefix
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.core.relay.select import table_of as streamed_table
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from dynamodb_outbox.core.eventsource.failures import FailedBatch
     from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.recover.failed_reading import Fetching
     from dynamodb_outbox.recover.parked_reading import Reading
@@ -47,6 +48,7 @@ __all__ = ["Home", "Work"]
 
 _ARN = re.compile(r"arn:[^:]*:dynamodb:([^:]*):([^:]*):table/.+", re.DOTALL)
 """Of a table, or of its stream: the Region and the account."""
+_GIVE = "give the writer's layout"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Home:
 
 
 class Work:
-    """One redrive, batch by batch; `report` is what it has come to.
+    """One redrive, batch by batch; `report` is what it has come to, `has_lost` whether records cannot be had any more.
 
     With `publish_gone` records are published that are gone, too. With `keeps_gone` a batch with such records, not
     published, is not done: its document is all that there is of them.
@@ -99,6 +101,7 @@ class Work:
         dry_run: bool,
     ) -> None:
         self.report = FailureReport(dry_run=dry_run)
+        self.has_lost = False
         self._home = home
         self._reading = reading
         self._fetching = fetching
@@ -134,11 +137,10 @@ class Work:
             selection = select(fetched.records, self._reading.layout)
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
-        told = bool(selection.records or selection.misfits or selection.elsewhere)
-        if not told and (why := _no_record(fetched.records, self._reading.layout)) is not None:
-            return self.keep(Kept(batch.where, f"{why} ({_told(batch)})", lost=True))
-        clock = self._tools.clock
-        found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
+        until_ms = deadlines_of_round(self._tools.clock).publish_ms
+        found = judged(
+            selection, self._tools.states, self._reading.table, self._tools.clock, until_ms, gone_is_done=False
+        )
         self.count(records=len(found.records))
         gone_before = self.report.gone
         left = self._publish(self._waiting(found.records))
@@ -146,10 +148,13 @@ class Work:
         if why is not None:
             return self.keep(Kept(batch.where, why))
         gone = self.report.gone - gone_before if self._keeps_gone else 0
-        whys = [f"{fetched.lost} ({_told(batch)})"] if fetched.lost is not None else []
+        self.has_lost = self.has_lost or fetched.lost is not None
+        strange = _of_another_layout(fetched.records, batch, self._reading.layout)
+        lost = [why for why in (fetched.lost, strange) if why is not None]
+        whys = [f"{'; '.join(lost)} ({_told(batch)})"] if lost else []
         whys += [f"{counted(gone, 'record')} of it left the table, published as far as that tells"] if gone else []
         if whys:
-            return self.keep(Kept(batch.where, "; ".join(whys), lost=fetched.lost is not None, gone=gone))
+            return self.keep(Kept(batch.where, "; ".join(whys), lost=bool(lost), gone=gone))
         self.count(done=1)
         return None
 
@@ -198,15 +203,37 @@ class Work:
         return "not all of it was accepted; the log has the reason" if are_left else None
 
 
-def _no_record(records: Sequence[Mapping[str, Any]], layout: Layout) -> str | None:
-    """Return why a batch tells of nothing that this layout knows, None where it does.
+def _of_another_layout(records: Sequence[Mapping[str, Any]], batch: FailedBatch, layout: Layout) -> str | None:
+    """Return why a batch is one of another layout's records, as far as it shows; None where it does not.
 
     What a mapping reads are records, by its filter: where none of what was inserted is one, it is for another layout.
+    Where the stream has more between its ends than the batch had, there is a filter (or another lane), and the ends
+    are the batch's own.
     """
-    images = [record["dynamodb"].get("NewImage") for record in records if record.get("eventName") == "INSERT"]
-    if not images or any(image and (schema.GUARD in image or is_record(image, layout)) for image in images):
-        return None
-    return f"by the layout, none of {counted(len(images), 'inserted item')} in it is a record: give the writer's layout"
+    inserted = {_number(record): record["dynamodb"].get("NewImage") for record in records if _is_insert(record)}
+    known = {number for number, image in inserted.items() if not image or _passes(image, layout)}
+    if inserted and not known:
+        return f"by the layout, none of {counted(len(inserted), 'inserted item')} in it is a record: {_GIVE}"
+    if batch.records is None and batch.size not in (0, len(records), len(inserted)):
+        for which, end in (("first", int(batch.start)), ("last", int(batch.end))):
+            if end in inserted and end not in known:
+                return f"by the layout, its {which} record is none: {_GIVE}"
+    return None
+
+
+def _is_insert(record: Mapping[str, Any]) -> bool:
+    return bool(record.get("eventName") == "INSERT")
+
+
+def _number(record: Mapping[str, Any]) -> int:
+    return int(record["dynamodb"]["SequenceNumber"])
+
+
+def _passes(image: WireItem, layout: Layout) -> bool:
+    """Whether a mapping of the layout reads an inserted item: a record, or what its filter cannot tell from one."""
+    if is_record(image, layout):
+        return True
+    return layout.select is not None and (schema.GUARD in image or reserved_prefix(image, layout) is not None)
 
 
 def _told(batch: FailedBatch) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.waiting import waits_no_more
+from dynamodb_outbox.core.record.waiting import is_deleted_when_settled, waits_no_more
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,27 +46,37 @@ class Judged:
     held: Held | None = None
 
 
-def judged(selection: Selection, states: RecordStates, table: str | None, clock: Clock, until_ms: int) -> Judged:
+def judged(
+    selection: Selection,
+    states: RecordStates,
+    table: str | None,
+    clock: Clock,
+    until_ms: int,
+    *,
+    gone_is_done: bool = True,
+) -> Judged:
     """Return what can be relayed of a selection, up to the first record of another layout that still waits.
 
-    `table` is the table's name where it is known; until `until_ms`, on the monotonic clock, items are read.
+    `table` is the table's name where it is known; until `until_ms`, on the monotonic clock, items are read. Without
+    `gone_is_done` one that is not in the table any more still waits, unless settling it is what takes it away.
     """
     for passed, misfit in enumerate(selection.misfits):
         in_time = clock.monotonic_ms() < until_ms
-        held = _held(misfit, states, table or misfit.table) if in_time else _unread(misfit, _NO_TIME)
+        held = _held(misfit, states, table or misfit.table, gone_is_done) if in_time else _unread(misfit, _NO_TIME)
         if held is not None:
             return Judged(selection.before(misfit), passed, held)
     return Judged(selection.records, len(selection.misfits))
 
 
-def _held(misfit: Misfit, states: RecordStates, table: str | None) -> Held | None:
+def _held(misfit: Misfit, states: RecordStates, table: str | None, gone_is_done: bool) -> Held | None:
     """Return why the stream is held at a record, None where that waits no more."""
     if table is None:
         return _unread(misfit, _NO_TABLE)
     found = states.find(table, misfit.image)
     if found.failure is not None:
         return _unread(misfit, found.failure)
-    if waits_no_more(misfit.image, found.item):
+    left = found.item or gone_is_done or is_deleted_when_settled(misfit.image)
+    if left and waits_no_more(misfit.image, found.item):
         return None
     return Held(misfit.sequence_number, ConfigurationError(misfit.reason))
 

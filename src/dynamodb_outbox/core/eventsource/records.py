@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from dynamodb_outbox.core.limits import SEQUENCE_NUMBER_DIGITS
 from dynamodb_outbox.errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamRecord", "is_sequence_number", "stream_record"]
 
-_SEQUENCE_NUMBER = re.compile(r"[0-9]{1,40}")  # [BC] 21 to 40 characters; local engines have shorter ones
+_SEQUENCE_NUMBER = re.compile(rf"[0-9]{{1,{SEQUENCE_NUMBER_DIGITS}}}")
 _END_S = 253_402_300_800  # of the year 9999: what is later cannot be written as a date
 
 _TEXT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from dynamodb_outbox.core.limits import SEQUENCE_NUMBER_DIGITS
 from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.place import carried_id, is_record, key_text
 from dynamodb_outbox.core.record.states import PENDING, state_of
@@ -257,7 +258,7 @@ def _in_order(numbered: list[tuple[int, T]]) -> tuple[T, ...]:
 
 
 def _is_number(number: str) -> bool:
-    return number.isascii() and number.isdigit()
+    return len(number) <= SEQUENCE_NUMBER_DIGITS and number.isascii() and number.isdigit()
 
 
 def _are_keys(keys: Any, types: Mapping[str, KeyType]) -> bool:
