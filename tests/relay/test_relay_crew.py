@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -251,3 +253,26 @@ def test_a_crew_does_no_more_tasks_at_a_time_than_it_is_large() -> None:
     assert begun.get(10_000) in names
     assert names == {"crew_0", "crew_1"}
     assert others.get(0) is None
+
+
+_FORKS = """
+import os, sys
+from dynamodb_outbox.adapters.threads import ThreadCrew
+crew = ThreadCrew(2, "crew")
+def done():
+    results = crew.results()
+    crew.start(lambda: results.put("done"))
+    return results.get(5_000)
+before = done()
+child = os.fork()
+if child == 0:
+    os._exit(0 if done() == "done" else 1)
+print(before, done(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_crew_works_in_a_forked_process() -> None:
+    """Its threads are not in the child, which starts some of its own; the parent's go on."""
+    command = [sys.executable, "-W", "ignore", "-c", _FORKS]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("done done 0\n", "")

@@ -4,6 +4,8 @@ A thread is started when a task comes and all that there are have one, up to the
 system has no thread to give, the task waits for one of those that there are: fewer threads do less at a time. Only a
 crew without any thread refuses a task, and a task that was refused is never done: it enters the queue last of all.
 
+Threads are not copied by a fork: in the child a crew begins anew.
+
 The threads know the queue and not the crew, so that a crew that nobody holds any more ends them; and they are daemons,
 so that a process which ends does not wait for them.
 """
@@ -11,6 +13,7 @@ so that a process which ends does not wait for them.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from queue import Empty, SimpleQueue
@@ -48,11 +51,17 @@ class ThreadCrew:
     def __init__(self, size: int, name: str) -> None:
         self._size = size
         self._name = name
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._work = _Work()
         weakref.finalize(self, self._work.end).atexit = False
 
     def start(self, task: Callable[[], object]) -> None:
         """Have a task done. Raises RuntimeError when it never will be: there is no thread, and none can be started."""
+        if self._process != os.getpid():
+            self._begin()
         with self._work.lock:
             if self._work.threads < min(self._size, self._work.left + 1):
                 self._start_thread()
