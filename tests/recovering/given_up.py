@@ -76,7 +76,7 @@ class Destination:
 
     def store(self, document: Mapping[str, Any] | str, name: str | None = None) -> str:
         """Put a document into the bucket; return its URI."""
-        key = f"aws/lambda/m/{name or secrets.token_hex(4)}"
+        key = f"aws/lambda/m/{secrets.token_hex(4) if name is None else name}"
         body = document if isinstance(document, str) else json.dumps(document)
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
         return f"s3://{self.bucket}/{key}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -180,6 +181,33 @@ def test_records_that_the_stream_has_trimmed_are_told_and_swept(
     assert (failed.waiting(), report.is_complete) == (0, False)
 
 
+def test_what_is_lost_is_told_also_where_no_sweep_can_follow(
+    engine: Account, shop: Shop, failed: Destination, tmp_path: Path
+) -> None:
+    """A table without the index: the report is all that there is of it."""
+    shop.emit()
+    (document,) = given_up(engine, shop, 1, tmp_path)
+    failed.send(document)
+    shop.layout = replace(shop.layout, index="not-there")
+    trim: Any = (refusal("TrimmedDataAccessException"),)
+    report = failed.redrive(Bus(), streams_client=Streams(trim, {"Records": []})).from_queue(failed.queue)
+    assert [kept.lost for kept in report.kept] == [True]
+    assert report.stopped is not None
+    assert "what the index has of lost records was not published" in report.stopped
+    assert (report.swept, failed.waiting()) == (None, 1)
+
+
+def test_what_stands_for_a_folder_is_no_document(
+    engine: Account, shop: Shop, failed: Destination, tmp_path: Path
+) -> None:
+    """A console makes an empty object whose name ends in a slash."""
+    shop.emit()
+    (document,) = given_up(engine, shop, 1, tmp_path)
+    failed.store("", name="")
+    report = failed.redrive(Bus()).from_s3(failed.store(document).rpartition("/")[0])
+    assert (report.batches, report.done, report.kept) == (1, 1, ())
+
+
 def test_a_message_of_rows_that_are_no_records_by_the_layout_stays(
     engine: Account, failed: Destination, shop: Shop, tmp_path: Path
 ) -> None:
@@ -193,6 +221,7 @@ def test_a_message_of_rows_that_are_no_records_by_the_layout_stays(
     report = failed.redrive(bus).from_queue(failed.queue)
     assert (report.done, bus.requests, failed.waiting()) == (0, 0, 1)
     assert "none of 1 inserted item in it is a record: give the writer's layout" in report.kept[0].why
+    assert report.swept is None  # nothing is lost: the stream has it
     shop.layout = Layout(select={"entity": "OUTBOX"})
     report = failed.redrive(bus).from_queue(failed.queue)
     assert (report.done, report.published, failed.waiting()) == (1, 1, 0)

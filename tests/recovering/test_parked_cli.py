@@ -216,11 +216,12 @@ def test_a_record_that_nobody_can_read_is_shown_as_far_as_it_goes(
     ],
 )
 def test_what_cannot_be_meant_is_status_2(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], says: str
 ) -> None:
-    """Before anything is read."""
+    """Before anything is read, or asked back."""
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     status, _, err = ran(capsys, *arguments)
-    assert (status, says in err) == (2, True)
+    assert (status, says in err, "[y/N]" in err) == (2, True, False)
 
 
 def test_a_layout_that_was_forgotten_is_told_by_what_is_parked(

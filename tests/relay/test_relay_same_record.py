@@ -184,3 +184,11 @@ def test_what_stood_for_the_old_one_does_not_stand_for_one_that_was_put_again(en
     there, apart = shop.items()
     assert there == again
     assert sorted(str(item.get("ob_again")) for item in apart) == sorted(["None", str(AGAIN["ob_again"])])
+
+
+@pytest.mark.parametrize("number", ["abc", "1" * 400, [], ""])
+def test_what_is_no_number_is_no_records_of_the_table(number: Any) -> None:
+    """A document that somebody made may say so: it is another record, and ends nothing."""
+    for image in (ROW, OURS):
+        name = "ts" if image is ROW else "at"
+        assert not is_same(image, image | {name: {"N": number}}, Layout())
