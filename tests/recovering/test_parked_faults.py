@@ -210,6 +210,25 @@ def test_a_record_with_events_that_were_not_refused_is_not_discarded_by_the_way(
     assert parked.list() == ()
 
 
+def test_what_is_discarded_by_type_takes_no_event_of_another_type_along(shop: Shop) -> None:
+    """A record of several is one record: it is left, unless others are meant too."""
+    with shop.outbox.transaction() as tx:
+        for name in ("order.placed", "order.tested"):
+            tx.emit(name, {}, key="A")
+    with shop.outbox.transaction() as tx:
+        tx.emit("order.tested", {}, key="B")
+    shop.sweeper(Bus(lambda _: CONTENT)).sweep()
+    parked = parked_of(shop)
+    report = parked.discard("test data", type="order.tested")
+    assert sorted((one.became, one.why.partition(":")[0]) for one in report.records) == [
+        ("discarded", ""),
+        ("left", "1 event of it has another type"),
+    ]
+    assert [one.key for one in parked.list()] == ["A"]
+    report = parked.discard("test data", type="order.tested", others=True)
+    assert ([one.became for one in report.records], parked.list()) == (["discarded"], ())
+
+
 def test_a_record_that_has_no_room_to_be_discarded_is_left_and_others_are_not(shop: Shop) -> None:
     """It had just enough for the marks of a parked one."""
     tight = full(row(), room=180)

@@ -163,7 +163,8 @@ class ParkedRecords:
         deletes them they are the only trace of events that no consumer has had.
 
         A record of several events may be parked for some of them alone. Whoever parked it may have died before the
-        others were sent, so it is left, and the report says so: a redrive publishes them. `others` discards them too.
+        others were sent, so it is left, and the report says so: a redrive publishes them. So is one that was chosen by
+        the `type` of an event and has others of another type. `others` discards them too.
         """
         choice = _choice("discard", ids, key, type, everything=all)
         text(reason, refusal("ParkedRecords.discard", "reason"))
@@ -172,14 +173,11 @@ class ParkedRecords:
         treated: list[Treated] = []
         keys = self._keys()
         for window in windows(self._reading.chosen(choice), self._reading):
-            treated += [
-                _left_for_others(one)
-                if one.record.unrefused and not others
-                else Treated(one.record, "discarded")
-                if dry_run
-                else self._discarded(one, reason)
-                for one in window
-            ]
+            for one in window:
+                if (kept := None if others else _others_in(one.record, type)) is not None:
+                    treated.append(Treated(one.record, "left", f"{kept}: redrive it first, or discard others, too"))
+                else:
+                    treated.append(Treated(one.record, "discarded") if dry_run else self._discarded(one, reason))
             keys.marked(one.record.key for one in window)
         if not dry_run:
             keys.marked(choice.keys)
@@ -232,9 +230,12 @@ class ParkedRecords:
         return Keys(self._parked_keys, self._reading)
 
 
-def _left_for_others(one: Held) -> Treated:
-    said = f"{counted(one.record.unrefused, 'event')} of it was not refused, and may not have been published"
-    return Treated(one.record, "left", f"{said}: redrive it first, or discard others, too")
+def _others_in(record: ParkedRecord, event_type: str | None) -> str | None:
+    """Return what there is in a record besides what is to be discarded; None: nothing."""
+    if record.unrefused:
+        return f"{counted(record.unrefused, 'event')} of it was not refused, and may not have been published"
+    others = 0 if event_type is None else sum(event.type != event_type for event in record.events)
+    return f"{counted(others, 'event')} of it has another type" if others else None
 
 
 def _choice(
