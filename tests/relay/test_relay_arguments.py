@@ -103,22 +103,6 @@ def test_the_table_must_be_known() -> None:
     assert failures(relay(Bus(), table="shop").lambda_handler({"Records": [nameless]}, Context())) == []
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "shop!",
-        "orders/shop",
-        f"arn:aws:sqs:eu-west-1:{'1' * 12}:shop",
-        ARN,
-        "x" * 256,
-    ],
-)
-def test_what_no_table_is_called_is_refused(table: str) -> None:
-    """When the relay is made, in whose log nobody would look for it; a stream's ARN is none of a table."""
-    with pytest.raises(ConfigurationError, match=r"neither a table's name .* nor its ARN"):
-        Relay(Bus(), table=table)
-
-
 @pytest.mark.parametrize("more", [{}, {"ob_columns": {"S": "0" * 16}}], ids=["its layout", "another layout"])
 def test_records_of_another_table_than_was_named_are_neither_relayed_nor_passed_over(more: dict[str, Any]) -> None:
     """Its moves would be made in the wrong table, and a record that is not there would count as one that is done."""

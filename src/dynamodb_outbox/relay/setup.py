@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +27,6 @@ __all__ = ["TABLE_CALLS", "layout_of", "routes_of", "settings_of", "source_of", 
 TABLE_CALLS = 2
 """Calls to the table at the same time."""
 
-_TABLE = re.compile(r"[A-Za-z0-9_.-]{1,255}", re.ASCII)  # [BC] 3 to 255; local engines take shorter ones
 _MOST_IN_FLIGHT = 1000  # each is a thread
 _MOST_A_SECOND = 1_000_000
 _MOST_FAILURES = 1_000_000
@@ -45,11 +43,7 @@ def layout_of(who: str, layout: object) -> Layout:
 
 def table_of(who: str, table: object) -> str:
     """Return the name of a table that is given by that, or by its ARN. Raises ConfigurationError."""
-    refuse = refusal(who, "table")
-    name = table_name(text(table, refuse))
-    if not _TABLE.fullmatch(name):
-        raise refuse(f": {shown(table)}: neither a table's name (letters, digits, '_', '.' and '-') nor its ARN.")
-    return name
+    return table_name(text(table, refusal(who, "table")))
 
 
 def source_of(who: str, source: object) -> str:
