@@ -158,6 +158,12 @@ def test_a_message_stays_until_all_of_it_is_accepted(
     assert (sorted(bus.ids), failed.waiting()) == (sorted(ids), 0)
 
 
+def trimmed() -> Streams:
+    """Return a stream that has nothing any more."""
+    trim: Any = (refusal("TrimmedDataAccessException"),)
+    return Streams(trim, {"Records": []})
+
+
 def test_records_that_the_stream_has_trimmed_are_told_and_swept(
     engine: Account, shop: Shop, failed: Destination, tmp_path: Path
 ) -> None:
@@ -165,10 +171,6 @@ def test_records_that_the_stream_has_trimmed_are_told_and_swept(
     shop.emit()
     (document,) = given_up(engine, shop, 1, tmp_path)
     failed.send(document)
-
-    def trimmed() -> Streams:
-        trim: Any = (refusal("TrimmedDataAccessException"),)
-        return Streams(trim, {"Records": []})
 
     report = failed.redrive(Bus(), streams_client=trimmed()).from_queue(failed.queue)
     (kept,) = report.kept
@@ -189,8 +191,7 @@ def test_what_is_lost_is_told_also_where_no_sweep_can_follow(
     (document,) = given_up(engine, shop, 1, tmp_path)
     failed.send(document)
     shop.layout = replace(shop.layout, index="not-there")
-    trim: Any = (refusal("TrimmedDataAccessException"),)
-    report = failed.redrive(Bus(), streams_client=Streams(trim, {"Records": []})).from_queue(failed.queue)
+    report = failed.redrive(Bus(), streams_client=trimmed()).from_queue(failed.queue)
     assert [kept.lost for kept in report.kept] == [True]
     assert report.stopped is not None
     assert "what the index has of lost records was not published" in report.stopped

@@ -93,6 +93,7 @@ def work(
     late: bool = False,
     layout: Layout = LAYOUT,
     gone: bool = False,
+    keeps_gone: bool = True,
     **fetching: Any,
 ) -> tuple[Work, Bus]:
     """Return what works, and the bus."""
@@ -107,7 +108,7 @@ def work(
         cast("Any", bus),
         cast("Any", tools),
         publish_gone=False,
-        keeps_gone=True,
+        keeps_gone=keeps_gone,
         dry_run=False,
     )
     return made, bus
@@ -283,12 +284,17 @@ def test_what_a_filter_cannot_tell_from_a_record_is_done() -> None:
     assert bus.rounds == []
 
 
-@pytest.mark.parametrize("settle", [None, "delete"])
-def test_a_record_of_another_layout_that_is_gone_is_not_done(settle: str | None) -> None:
-    """The message is all that there is of it; but for one that settling takes away."""
-    more = {} if settle is None else {"ob_settle": {"S": settle}}
-    made, _ = work(everything, gone=True)
-    kept = made.redrive(batch(inserted(1, "K1", ob_columns={"S": "others"}, **more)))
-    assert (kept is None) is (settle == "delete")
-    made, _ = work(everything)  # while it is there, and in the index
-    assert made.redrive(batch(inserted(1, "K1", ob_columns={"S": "others"}, **more))) is not None
+def test_a_record_of_another_layout_that_is_gone_keeps_its_message_and_nothing_else() -> None:
+    """The message is all that there is of it; records behind it are published, and it may be said to be forgotten."""
+    records = (inserted(1, "K1", ob_columns={"S": "others"}), inserted(2, "K2"))
+    made, bus = work(everything, gone=True)
+    kept = made.redrive(batch(*records))
+    assert bus.rounds == [["K2"]]
+    assert kept is not None
+    assert (kept.gone, kept.lost) == (1, False)
+    assert "1 record of another layout left the table: give the writer's layout" in kept.why
+    made, _ = work(everything, gone=True, keeps_gone=False)
+    assert made.redrive(batch(*records)) is None
+    made, bus = work(everything)  # while it is there, and in the index
+    assert made.redrive(batch(*records)) is not None
+    assert bus.rounds == []

@@ -51,36 +51,38 @@ class ThreadCrew:
     def __init__(self, size: int, name: str) -> None:
         self._size = size
         self._name = name
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._work = _Work()
-        weakref.finalize(self, self._work.end).atexit = False
+        self._begun = self._begin()
 
     def start(self, task: Callable[[], object]) -> None:
         """Have a task done. Raises RuntimeError when it never will be: there is no thread, and none can be started."""
-        if self._process != os.getpid():
-            self._begin()
-        with self._work.lock:
-            if self._work.threads < min(self._size, self._work.left + 1):
-                self._start_thread()
-            self._work.left += 1
-            self._work.tasks.put(task)
+        process, work = self._begun
+        if process != os.getpid():
+            self._begun = _, work = self._begin()
+        with work.lock:
+            if work.threads < min(self._size, work.left + 1):
+                self._start_thread(work)
+            work.left += 1
+            work.tasks.put(task)
 
     def results(self) -> ThreadResults[Any]:
         """Return a new queue."""
         return ThreadResults()
 
-    def _start_thread(self) -> None:
-        name = f"{self._name}_{self._work.threads}"
+    def _begin(self) -> tuple[int, _Work]:
+        """Return the process that this is, and what the crew's threads in it share."""
+        work = _Work()
+        weakref.finalize(self, work.end).atexit = False
+        return os.getpid(), work
+
+    def _start_thread(self, work: _Work) -> None:
+        name = f"{self._name}_{work.threads}"
         try:
-            threading.Thread(target=self._work.go_on, name=name, daemon=True).start()
+            threading.Thread(target=work.go_on, name=name, daemon=True).start()
         except RuntimeError:
-            if not self._work.threads:
+            if not work.threads:
                 raise
         else:
-            self._work.threads += 1
+            work.threads += 1
 
 
 class _Work:

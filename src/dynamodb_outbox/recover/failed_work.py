@@ -137,10 +137,8 @@ class Work:
             selection = select(fetched.records, self._reading.layout)
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
-        until_ms = deadlines_of_round(self._tools.clock).publish_ms
-        found = judged(
-            selection, self._tools.states, self._reading.table, self._tools.clock, until_ms, gone_is_done=False
-        )
+        clock = self._tools.clock
+        found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
         self.count(records=len(found.records))
         gone_before = self.report.gone
         left = self._publish(self._waiting(found.records))
@@ -148,13 +146,15 @@ class Work:
         if why is not None:
             return self.keep(Kept(batch.where, why))
         gone = self.report.gone - gone_before if self._keeps_gone else 0
+        foreign = found.gone if self._keeps_gone else 0
         self.has_lost = self.has_lost or fetched.lost is not None
         strange = _of_another_layout(fetched.records, batch, self._reading.layout)
         lost = [why for why in (fetched.lost, strange) if why is not None]
         whys = [f"{'; '.join(lost)} ({_told(batch)})"] if lost else []
         whys += [f"{counted(gone, 'record')} of it left the table, published as far as that tells"] if gone else []
+        whys += [f"{counted(foreign, 'record')} of another layout left the table: {_GIVE}"] if foreign else []
         if whys:
-            return self.keep(Kept(batch.where, "; ".join(whys), lost=bool(lost), gone=gone))
+            return self.keep(Kept(batch.where, "; ".join(whys), lost=bool(lost), gone=gone + foreign))
         self.count(done=1)
         return None
 

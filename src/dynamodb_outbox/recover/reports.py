@@ -86,8 +86,8 @@ class Kept:
     """A message or object, by `where` it is, of which not all is accounted for, and `why`.
 
     `lost`: records of it are neither in the stream any more nor in the document, or nothing of it is a record. `gone`:
-    so many of its records are not in the table any more; they count as published, and nothing but this message tells
-    where they are.
+    so many of its records are not in the table any more; they count as published, or are another layout's, and nothing
+    but this message tells where they are.
     """
 
     where: str

@@ -14,13 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynamodb_outbox.core.record.waiting import is_deleted_when_settled, waits_no_more
+from dynamodb_outbox.core.record.waiting import waits_no_more
 from dynamodb_outbox.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dynamodb_outbox.core.relay.select import Misfit, Selected, Selection
+    from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.ports import Clock, RecordStates
 
 __all__ = ["Held", "Judged", "judged"]
@@ -39,45 +40,41 @@ class Held:
 
 @dataclass(frozen=True)
 class Judged:
-    """The `records` of a batch to relay; how many of other layouts were `passed` over; where the stream is `held`."""
+    """The `records` of a batch to relay; how many of other layouts were `passed` over; where the stream is `held`.
+
+    `gone` counts those of the passed that are not in the table any more: published before, or deleted by somebody.
+    """
 
     records: Sequence[Selected]
     passed: int = 0
     held: Held | None = None
+    gone: int = 0
 
 
-def judged(
-    selection: Selection,
-    states: RecordStates,
-    table: str | None,
-    clock: Clock,
-    until_ms: int,
-    *,
-    gone_is_done: bool = True,
-) -> Judged:
+def judged(selection: Selection, states: RecordStates, table: str | None, clock: Clock, until_ms: int) -> Judged:
     """Return what can be relayed of a selection, up to the first record of another layout that still waits.
 
-    `table` is the table's name where it is known; until `until_ms`, on the monotonic clock, items are read. Without
-    `gone_is_done` one that is not in the table any more still waits, unless settling it is what takes it away.
+    `table` is the table's name where it is known; until `until_ms`, on the monotonic clock, items are read.
     """
+    gone = 0
     for passed, misfit in enumerate(selection.misfits):
         in_time = clock.monotonic_ms() < until_ms
-        held = _held(misfit, states, table or misfit.table, gone_is_done) if in_time else _unread(misfit, _NO_TIME)
-        if held is not None:
-            return Judged(selection.before(misfit), passed, held)
-    return Judged(selection.records, len(selection.misfits))
+        stored = _stored(misfit, states, table or misfit.table) if in_time else _unread(misfit, _NO_TIME)
+        if isinstance(stored, Held):
+            return Judged(selection.before(misfit), passed, stored, gone)
+        gone += not stored
+    return Judged(selection.records, len(selection.misfits), gone=gone)
 
 
-def _held(misfit: Misfit, states: RecordStates, table: str | None, gone_is_done: bool) -> Held | None:
-    """Return why the stream is held at a record, None where that waits no more."""
+def _stored(misfit: Misfit, states: RecordStates, table: str | None) -> WireItem | Held:
+    """Return the item of a record that waits no more, empty when it is gone; else why the stream is held at it."""
     if table is None:
         return _unread(misfit, _NO_TABLE)
     found = states.find(table, misfit.image)
     if found.failure is not None:
         return _unread(misfit, found.failure)
-    left = found.item or gone_is_done or is_deleted_when_settled(misfit.image)
-    if left and waits_no_more(misfit.image, found.item):
-        return None
+    if waits_no_more(misfit.image, found.item):
+        return found.item
     return Held(misfit.sequence_number, ConfigurationError(misfit.reason))
 
 

@@ -20,7 +20,7 @@ from dynamodb_outbox.core.record import schema
 if TYPE_CHECKING:
     from dynamodb_outbox.core.values import WireItem
 
-__all__ = ["Found", "is_deleted_when_settled", "is_region", "waits", "waits_no_more"]
+__all__ = ["Found", "is_region", "waits", "waits_no_more"]
 
 _REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+", re.ASCII)
 
@@ -48,11 +48,6 @@ def waits_no_more(image: WireItem, stored: WireItem) -> bool:
     """
     indexed = stored.get(schema.PENDING_INDEX)
     return indexed == {"S": schema.PARKED} or (indexed is None and schema.PENDING_INDEX in image)
-
-
-def is_deleted_when_settled(image: WireItem) -> bool:
-    """Whether a record of this library's, of whatever layout, leaves the table when it is published."""
-    return image.get(schema.SETTLE) == {"S": "delete"}
 
 
 def is_region(text: str) -> bool:
