@@ -51,38 +51,35 @@ class ThreadCrew:
     def __init__(self, size: int, name: str) -> None:
         self._size = size
         self._name = name
-        self._begun = self._begin()
+        self.begin()
+        _CREWS.add(self)
+
+    def begin(self) -> None:
+        """Begin without a thread, and without what was given to those that there were."""
+        self._work = _Work()
+        weakref.finalize(self, self._work.end).atexit = False
 
     def start(self, task: Callable[[], object]) -> None:
         """Have a task done. Raises RuntimeError when it never will be: there is no thread, and none can be started."""
-        process, work = self._begun
-        if process != os.getpid():
-            self._begun = _, work = self._begin()
-        with work.lock:
-            if work.threads < min(self._size, work.left + 1):
-                self._start_thread(work)
-            work.left += 1
-            work.tasks.put(task)
+        with self._work.lock:
+            if self._work.threads < min(self._size, self._work.left + 1):
+                self._start_thread()
+            self._work.left += 1
+            self._work.tasks.put(task)
 
     def results(self) -> ThreadResults[Any]:
         """Return a new queue."""
         return ThreadResults()
 
-    def _begin(self) -> tuple[int, _Work]:
-        """Return the process that this is, and what the crew's threads in it share."""
-        work = _Work()
-        weakref.finalize(self, work.end).atexit = False
-        return os.getpid(), work
-
-    def _start_thread(self, work: _Work) -> None:
-        name = f"{self._name}_{work.threads}"
+    def _start_thread(self) -> None:
+        name = f"{self._name}_{self._work.threads}"
         try:
-            threading.Thread(target=work.go_on, name=name, daemon=True).start()
+            threading.Thread(target=self._work.go_on, name=name, daemon=True).start()
         except RuntimeError:
-            if not work.threads:
+            if not self._work.threads:
                 raise
         else:
-            work.threads += 1
+            self._work.threads += 1
 
 
 class _Work:
@@ -107,3 +104,15 @@ class _Work:
         """Let the threads end when what there is has been done."""
         for _ in range(self.threads):
             self.tasks.put(None)
+
+
+_CREWS: weakref.WeakSet[ThreadCrew] = weakref.WeakSet()
+
+
+def _begin_all() -> None:
+    for crew in _CREWS:
+        crew.begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all)

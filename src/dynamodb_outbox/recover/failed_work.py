@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynamodb_outbox.arguments import shown
 from dynamodb_outbox.core.eventsource.failures import failed_batch
-from dynamodb_outbox.core.record import schema
 from dynamodb_outbox.core.record.decode import ordering_key
-from dynamodb_outbox.core.record.place import is_record, reserved_prefix
+from dynamodb_outbox.core.record.place import is_record, is_wanted
 from dynamodb_outbox.core.record.waiting import is_region
 from dynamodb_outbox.core.relay.select import select
 from dynamodb_outbox.core.relay.select import table_of as streamed_table
@@ -29,14 +28,14 @@ from dynamodb_outbox.errors import (
 )
 from dynamodb_outbox.recover.publishing import ROUND, deadlines_of_round
 from dynamodb_outbox.recover.reports import FailureReport, Kept
-from dynamodb_outbox.relay.misfits import judged
+from dynamodb_outbox.relay.misfits import Judged, judged
 from dynamodb_outbox.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dynamodb_outbox.core.eventsource.failures import FailedBatch
-    from dynamodb_outbox.core.relay.select import Selected
+    from dynamodb_outbox.core.relay.select import Selected, Selection
     from dynamodb_outbox.core.values import WireItem
     from dynamodb_outbox.layout import Layout
     from dynamodb_outbox.recover.failed_reading import Fetching
@@ -137,26 +136,34 @@ class Work:
             selection = select(fetched.records, self._reading.layout)
         except (ConfigurationError, ImageMissing, InvalidRecord, StreamRefused, StreamUnavailable) as error:
             return self.keep(Kept(batch.where, str(error)))
-        clock = self._tools.clock
-        found = judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
+        known = _known(fetched.records, self._reading.layout)
+        found = Judged(selection.records) if _is_all_known(batch, known) else self._judged(selection)
         self.count(records=len(found.records))
         gone_before = self.report.gone
         left = self._publish(self._waiting(found.records))
         why = str(found.held.error) if found.held is not None else left
         if why is not None:
             return self.keep(Kept(batch.where, why))
-        gone = self.report.gone - gone_before if self._keeps_gone else 0
-        foreign = found.gone if self._keeps_gone else 0
+        gone = self.report.gone - gone_before
+        self.count(gone=found.gone)
         self.has_lost = self.has_lost or fetched.lost is not None
-        strange = _of_another_layout(fetched.records, batch, self._reading.layout)
+        strange = _of_another_layout(fetched.records, batch, known)
         lost = [why for why in (fetched.lost, strange) if why is not None]
         whys = [f"{'; '.join(lost)} ({_told(batch)})"] if lost else []
-        whys += [f"{counted(gone, 'record')} of it left the table, published as far as that tells"] if gone else []
-        whys += [f"{counted(foreign, 'record')} of another layout left the table: {_GIVE}"] if foreign else []
+        if self._keeps_gone and gone:
+            whys.append(f"{counted(gone, 'record')} of it left the table, published as far as that tells")
+        if self._keeps_gone and found.gone:
+            whys.append(f"{counted(found.gone, 'record')} of another layout left the table: {_GIVE}")
         if whys:
-            return self.keep(Kept(batch.where, "; ".join(whys), lost=bool(lost), gone=gone + foreign))
+            left_table = gone + found.gone if self._keeps_gone else 0
+            return self.keep(Kept(batch.where, "; ".join(whys), lost=bool(lost), gone=left_table))
         self.count(done=1)
         return None
+
+    def _judged(self, selection: Selection) -> Judged:
+        """Return what may be published of a batch that may have records of other layouts."""
+        clock = self._tools.clock
+        return judged(selection, self._tools.states, self._reading.table, clock, deadlines_of_round(clock).publish_ms)
 
     def keep(self, kept: Kept) -> Kept:
         """Note a document that is not done."""
@@ -203,20 +210,33 @@ class Work:
         return "not all of it was accepted; the log has the reason" if are_left else None
 
 
-def _of_another_layout(records: Sequence[Mapping[str, Any]], batch: FailedBatch, layout: Layout) -> str | None:
+def _known(records: Sequence[Mapping[str, Any]], layout: Layout) -> set[int]:
+    """Return the sequence numbers of what was inserted and a mapping of the layout reads, by its filter.
+
+    What has no image here is none: a record that a stream of keys alone told of has been given its item.
+    """
+    changes = (record["dynamodb"] for record in records if _is_insert(record))
+    return {int(change["SequenceNumber"]) for change in changes if _passes(change.get("NewImage") or {}, layout)}
+
+
+def _is_all_known(batch: FailedBatch, known: set[int]) -> bool:
+    """Whether a batch without its records had just those of the range that the layout knows: the ends are its own."""
+    return batch.records is None and batch.size == len(known) and {int(batch.start), int(batch.end)} <= known
+
+
+def _of_another_layout(records: Sequence[Mapping[str, Any]], batch: FailedBatch, known: set[int]) -> str | None:
     """Return why a batch is one of another layout's records, as far as it shows; None where it does not.
 
     What a mapping reads are records, by its filter: where none of what was inserted is one, it is for another layout.
     Where the stream has more between its ends than the batch had, there is a filter (or another lane), and the ends
     are the batch's own.
     """
-    inserted = {_number(record): record["dynamodb"].get("NewImage") for record in records if _is_insert(record)}
-    known = {number for number, image in inserted.items() if not image or _passes(image, layout)}
+    inserted = {int(record["dynamodb"]["SequenceNumber"]) for record in records if _is_insert(record)}
     if inserted and not known:
         return f"by the layout, none of {counted(len(inserted), 'inserted item')} in it is a record: {_GIVE}"
-    if batch.records is None and batch.size not in (0, len(records), len(inserted)):
+    if batch.records is None and batch.size not in (0, len(records)):
         for which, end in (("first", int(batch.start)), ("last", int(batch.end))):
-            if end in inserted and end not in known:
+            if end in inserted - known:
                 return f"by the layout, its {which} record is none: {_GIVE}"
     return None
 
@@ -225,15 +245,11 @@ def _is_insert(record: Mapping[str, Any]) -> bool:
     return bool(record.get("eventName") == "INSERT")
 
 
-def _number(record: Mapping[str, Any]) -> int:
-    return int(record["dynamodb"]["SequenceNumber"])
-
-
 def _passes(image: WireItem, layout: Layout) -> bool:
     """Whether a mapping of the layout reads an inserted item: a record, or what its filter cannot tell from one."""
-    if is_record(image, layout):
-        return True
-    return layout.select is not None and (schema.GUARD in image or reserved_prefix(image, layout) is not None)
+    if layout.select is None:
+        return is_record(image, layout)
+    return all(is_wanted(image.get(name), wanted) for name, wanted in layout.select.items())
 
 
 def _told(batch: FailedBatch) -> str:

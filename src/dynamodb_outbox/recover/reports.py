@@ -106,7 +106,8 @@ class FailureReport:
                   events
     settled       records that had been published, parked or discarded since they were given up
     gone          records that are not in the table any more, and that were published before they went, as far as the
-                  records say: `--gone` publishes them all the same. Their messages stay until `--forget-gone`
+                  records say: `--gone` publishes them all the same; and those of another layout, which it does not.
+                  Their messages stay until `--forget-gone`
     overtaken     of the published ones, those of keys of which a later event had been published before
     kept          documents that are not done, and why
     undeleted     messages that are done, and could not be deleted: they come again
